@@ -74,7 +74,6 @@ class Daemon:
         self._problem = ""
         metrics.leader.set_function(lambda: self._lease.held)
         metrics.dry_run.set(settings.dry_run)
-        metrics.hold_limit.set(settings.rescue.wait_timeout_s + settings.rescue.evict_timeout_s)
         self._known_gaps: set[str] = set()
 
     def run(self) -> None:
@@ -126,8 +125,7 @@ class Daemon:
             self._problem = str(error)
             self._observer.on_error(self._problem)
             return STALE_RETRY_S
-        self._metrics.set_holds([hold for _node, hold in self._controller.holds.active(snapshot)], self._api.now_s)
-        self._metrics.unproven_hold_annotations.set(len(self._controller.holds.unproven))
+        self._metrics.set_holds([held.hold for held in self._controller.holds.active(snapshot)], self._api.now_s)
         self._observer.undecodable(snapshot.undecodable)
         gaps = {f"{entry.resource} cannot be read: {entry.reason}" for entry in snapshot.skipped}
         gaps.add(missing_namespaces(self._settings.rescue, snapshot))  # they may be created later

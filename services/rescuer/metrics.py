@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -44,12 +45,8 @@ class Metrics:
         bound = "Seconds from the report that no node fits a critical pod until the pod is bound, observed by the leader."
         self.bound = histogram("unschedulable_to_bound_seconds", bound, BOUND_BUCKETS_S)
         self.holds = gauge("holds", "Nodes that are held for a critical pod, by any program.")
-        oldest = "Seconds since the oldest hold was made, by the API server's clock. 0 without a hold."
-        self.oldest_hold = gauge("oldest_hold_seconds", oldest)
-        limit = "Seconds after which a rescuer with these settings has removed each hold: wait_timeout and evict_timeout."
-        self.hold_limit = gauge("hold_limit_seconds", limit)
-        unproven = "Nodes with the annotation of a hold that no taint and no record proves."
-        self.unproven_hold_annotations = gauge("unproven_hold_annotations", unproven)
+        overdue = "Seconds since the earliest deadline of a hold, by the API server's clock. 0 if none has passed."
+        self.hold_overdue = gauge("hold_overdue_seconds", overdue)
         self.leader = gauge("leader", "1 in the process that has the Lease, 0 in the others.")
         self.dry_run = gauge("dry_run", "1 in a process that only plans, and therefore never leads.")
         self.unready = gauge("unready", "1 in a process that cannot do its work; /readyz has the reason.")
@@ -75,14 +72,10 @@ class Metrics:
             self.pending.labels(status).set(tally[status])
 
     def set_holds(self, holds: Collection[Hold], now_s: Callable[[], float]) -> None:
-        """Count the holds of the cluster, and note the time at which the oldest was made.
-
-        ``now_s`` returns the time of the API server's clock. Each hold has the time of that clock too, so the clocks of the machines on
-        which leaders run do not matter. A hold without a known time counts as new.
-        """
+        """Count the holds of the cluster, and note the earliest deadline. ``now_s`` returns the time of the API server's clock."""
         self.holds.set(len(holds))
-        since_s = min((hold.since_s or now_s() for hold in holds), default=None)
-        self.oldest_hold.set_function(lambda: max(0.0, now_s() - since_s) if since_s is not None else 0.0)
+        earliest_s = min((hold.deadline_s for hold in holds), default=math.inf)
+        self.hold_overdue.set_function(lambda: max(0.0, now_s() - earliest_s))
 
 
 def _status_of(task: RescueTask) -> str:

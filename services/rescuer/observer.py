@@ -8,13 +8,12 @@ import time
 import typing as t
 from collections.abc import Sequence
 
-from ...plugins.module_utils.model.api.node import Node
 from ...plugins.module_utils.model.reason import Reason
 from ...plugins.module_utils.model.undecodable import Undecodable
 from ...plugins.module_utils.operations.rescue.environment import RescueObserver
 from ...plugins.module_utils.operations.rescue.task import RESCUED, RescueTask
+from ...plugins.module_utils.rescue.held_nodes import HeldNode
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
-from ...plugins.module_utils.state.hold import Hold
 from ..common.health import Health
 from ..common.log import Log
 from .metrics import RESULTS, Metrics
@@ -44,9 +43,9 @@ class LogObserver(RescueObserver):
         plan = _plan_of(task) if task.status == PLANNED else {}
         self._log.info("pod planned", pod=task.name, uid=task.uid, status=task.status, **_why(task.reason), **plan)
 
-    def on_hold(self, node: Node, hold: Hold) -> None:
+    def on_hold(self, held: HeldNode) -> None:
         """Log the hold."""
-        self._log.info("node held", node=node.name, pod=hold.pod_name, uid=hold.uid, until=hold.deadline)
+        self._log.info("node held", node=held.node.name, pod=held.pod_name, uid=held.uid, until=held.hold.deadline)
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
         """Log and count the eviction."""
@@ -61,9 +60,9 @@ class LogObserver(RescueObserver):
             **_why(victim.reason),
         )
 
-    def on_released(self, node: Node, hold: Hold) -> None:
+    def on_released(self, held: HeldNode) -> None:
         """Log the release."""
-        self._log.info("node released", node=node.name, pod=hold.pod_name)
+        self._log.info("node released", node=held.node.name, pod=held.pod_name)
 
     def on_finished(self, task: RescueTask) -> None:
         """Log the end of the task. The leader also counts it.

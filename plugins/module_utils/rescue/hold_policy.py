@@ -10,7 +10,7 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.reason import Reason
 from ..scheduler.filters.taint_toleration import tolerates
-from ..state.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign_taint
+from ..state.hold import NO_SCHEDULE, hold_taint, is_foreign_taint
 from .nomination_alone import can_be_held
 from .options import NONE, TAINT, RescueOptions
 from .plan import BY_NOMINATION, BY_TAINT, Victim
@@ -31,12 +31,9 @@ class HoldPolicy(t.NamedTuple):
     needs_quiet_cluster: bool = False
 
 
-def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions, held_by: t.Optional[Hold] = None) -> HoldPolicy:
-    """Return the method that reserves the node for the pod, from the evictions until the scheduler binds the pod.
-
-    ``held_by``: the hold that is on the node already.
-    """
-    if has_permanent_taint(node, options.hold_taint_key, held_by):
+def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions) -> HoldPolicy:
+    """Return the method that reserves the node for the pod, from the evictions until the scheduler binds the pod."""
+    if has_permanent_taint(node, options.hold_taint_key):
         return HoldPolicy()
     if options.hold == NONE:
         return HoldPolicy(BY_NOMINATION)
@@ -54,15 +51,15 @@ def hold_duration_s(options: RescueOptions) -> int:
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
     """Return whether the pod can be scheduled to a node that is held for it by a taint."""
-    return tolerates(pod.spec.tolerations or (), hold_taint(pod, options.hold_taint_key))
+    return tolerates(pod.spec.tolerations or (), hold_taint(options.hold_taint_key))
 
 
-def has_permanent_taint(node: Node, key: str, held_by: t.Optional[Hold]) -> bool:
+def has_permanent_taint(node: Node, key: str) -> bool:
     """Return whether the node has a taint of this key that is not part of a hold.
 
     It rejects other pods as a hold does, and the API allows no second taint with the same key and effect.
     """
-    return any(is_foreign_taint(taint, key, held_by) for taint in node.spec.taints or ())
+    return any(is_foreign_taint(taint, key) for taint in node.spec.taints or ())
 
 
 def no_toleration_reason(pod: Pod, key: str) -> Reason:

@@ -18,7 +18,6 @@ from ..model.reason import Blocker, Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
 from ..scheduler.cluster_state import ClusterState
-from ..state.hold import Hold
 from . import plan_reasons as reasons
 from .critical import effective_priority
 from .eviction_rules.pod_outside_window import MaintenanceWindows
@@ -34,7 +33,7 @@ from .terminating_pods import is_preempted, terminating_pods
 class RescuePlanner:
     """Plans on one snapshot. The capacity that is reserved for one pod is not free for the pods that are planned after it.
 
-    ``in_use``: the nodes that are being cleared, each with the uid of the pod that they are cleared for. ``held``: the holds by node name.
+    ``in_use``: the nodes that are being cleared or held, each with the uid of the pod that they are for; empty if that pod is gone.
     ``evicted``: the remaining seconds of the grace period of each pod that this program has evicted, by uid. ``rescued``: the uids of pods
     that were rescued a short time ago. ``earlier``: the planner of an earlier snapshot, which must not be used afterwards. Its results
     about what has not changed are reused, and none of them depends on ``rescued``.
@@ -47,7 +46,6 @@ class RescuePlanner:
         *,
         now_s: float,
         in_use: t.Optional[dict[str, str]] = None,
-        held: t.Optional[Mapping[str, Hold]] = None,
         evicted: t.Optional[Mapping[str, float]] = None,
         rescued: frozenset[str] = frozenset(),
         earlier: t.Optional[RescuePlanner] = None,
@@ -56,8 +54,7 @@ class RescuePlanner:
         self._capacities: Capacities = earlier._capacities if earlier is not None else BoundedCache(MAX_CAPACITIES)
         self.rescued = rescued
         self._snapshot, self._options = snapshot, options
-        self._held = held or {}
-        self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
+        self._in_use = in_use or {}
         self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period_s, evicted=evicted)
         self._expected: dict[str, RescuePlan] = {}
         self._budgets = PdbLedger(snapshot)
@@ -168,10 +165,9 @@ class RescuePlanner:
         if name not in self._snapshot.nodes or name in context.excluded_nodes:
             return context, None
         if search.feasible((name,)):
-            ending, hold = self._terminating.awaited_on(name, context), self._held.get(name)
+            ending = self._terminating.awaited_on(name, context)
             why = "where terminating pods free the capacity for it" if ending else "which has enough free capacity"
-            rescue = f" by the rescue {hold.writer}, which holds the node" if hold is not None and hold.uid == pod.metadata.uid else ""
-            return context, reasons.waiting(pod, "preemption_under_way", f"it is nominated for node {name}{rescue}, {why}")
+            return context, reasons.waiting(pod, "preemption_under_way", f"it is nominated for node {name}, {why}")
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
@@ -223,7 +219,7 @@ class RescuePlanner:
         # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
         # first.
         key = self._options.hold_taint_key
-        kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
+        kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key)]
         choice = search.best(kept) if kept else None
         if choice is not None:
             return reasons.planned(pod, choice, context.note, hold_method=None)
@@ -242,7 +238,7 @@ class RescuePlanner:
         return single_victim_plan(pod, choice, self._terminating.awaited_in_cluster(context), context.note)
 
     def _hold_policy_of(self, pod: Pod, choice: Choice) -> HoldPolicy:
-        return hold_policy(pod, self._snapshot.nodes[choice.node], choice.victims, self._options, self._held.get(choice.node))
+        return hold_policy(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
 
     def _no_eviction_helps(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool, explain: bool
@@ -273,7 +269,6 @@ class RescuePlanner:
             # If the profile of the pod is not known, it is assumed to have the filters of the default profile.
             profiles={**snapshot.profiles, pod.spec.scheduler_name: snapshot.profile_of(pod)},
             excluded_victims=context.excluded_victims,
-            held=self._held,
             windows=self._windows,
             rescued=self.rescued,
         )

@@ -18,7 +18,6 @@ from ..model.backoff import Backoff
 from ..model.codec import DecodeError, Struct, decode_json, encode_json, field, replace
 from ..model.reason import Reason
 from ..model.values.timestamps import format_time, parse_time
-from .hold import HOLD_RECORD_PREFIX, size_of
 from .restart_outcome import FUTURE_TOLERANCE_S
 
 PREFIX = "attempt."
@@ -32,14 +31,9 @@ UNDER_WAY_FOR_S = 2 * 3600
 A rescue that has not ended by then was abandoned, or a program that crashes during it starts it repeatedly.
 """
 KEPT_FOR_S = 7 * 24 * 3600
-OTHER_RECORDS = (HOLD_RECORD_PREFIX,)
-"""Prefixes of the keys of other records in the same ConfigMap, which are not removed here.
-
-Other unknown keys were written by earlier versions.
-"""
 MAX_ENTRIES = 1000
 MAX_BYTES = 384 * 1024
-"""Bytes of all entries with their keys. A ConfigMap holds 1 MiB and also contains the records of holds."""
+"""Bytes of all entries with their keys. A ConfigMap holds 1 MiB."""
 MAX_ENTRY_BYTES = 128 * 1024
 """Bytes of one entry."""
 MAX_PODS = 50
@@ -206,7 +200,7 @@ def rescue_times_s(entries: Iterable[AttemptRecord]) -> dict[str, float]:
 
 
 def configmap_patch(data: Mapping[str, str] | None, key: str, entry: AttemptRecord | None, *, now_s: float) -> ConfigMapPatch:
-    """Return the patch of ``data`` that writes ``entry`` and removes entries that are no longer needed.
+    """Return the patch of ``data`` that writes ``entry`` and removes everything that is no longer needed.
 
     Entries that cannot be parsed or are too old are not needed. If there are more than ``MAX_ENTRIES`` entries or ``MAX_BYTES`` bytes,
     the oldest entries are dropped.
@@ -228,9 +222,14 @@ def configmap_patch(data: Mapping[str, str] | None, key: str, entry: AttemptReco
             dropped.append(kept[other].name)
         else:
             texts[other] = text
-    wanted: dict[str, t.Optional[str]] = {known: None for known in data or {} if not known.startswith(OTHER_RECORDS)}
+    wanted: dict[str, t.Optional[str]] = dict.fromkeys(data or {})
     wanted.update(texts)
     return ConfigMapPatch({known: text for known, text in wanted.items() if (data or {}).get(known) != text}, dropped)
+
+
+def size_of(key: str, text: str) -> int:
+    """Return the bytes that the API server counts for an entry of a ConfigMap."""
+    return len(key.encode(errors="replace")) + len(text.encode(errors="replace"))
 
 
 def _newest_s(entry: AttemptRecord) -> float:

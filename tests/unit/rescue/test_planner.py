@@ -23,7 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
     RescuePlan,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, make_hold
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import hash_of
 
 from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import NOW, TOLERATION, Json, named_pod, small_node
@@ -47,11 +47,11 @@ def judge(
     *,
     context: RescueContext | None = None,
     skipped: t.Sequence[Skipped] = (),
-    held: dict[str, Hold] | None = None,
+    in_use: dict[str, str] | None = None,
     **options: t.Any,
 ) -> RescuePlan:
     snapshot = snapshot_of(nodes=nodes, pods=[*pods, the_pod], skipped=skipped)
-    return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW, held=held).plan_rescue(the_pod, context or RescueContext())
+    return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW, in_use=in_use).plan_rescue(the_pod, context or RescueContext())
 
 
 def test_lack_of_capacity_is_cured() -> None:
@@ -267,20 +267,14 @@ def test_pods_that_end_one_after_the_other_delay_a_rescue_for_a_while_only() -> 
     assert first.reason.code == "others_terminating" and (later.status, later.hold_method) == (PLANNED, BY_NOMINATION)
 
 
-def test_an_annotation_alone_does_not_close_its_node() -> None:
-    forged = encode_json(make_hold(named_pod("other", "500m"), key="", deadline_s=NOW + 60, writer="x")).decode()
-    for annotation in ("nonsense", forged):
-        plan = judge(critical(), [small_node("n", annotations={HOLD_ANNOTATION: annotation})], [named_pod("web", "800m", on="n")])
-        assert plan.status == PLANNED
-
-
 def test_a_node_that_is_held_for_another_is_not_taken() -> None:
     other = named_pod("other", "500m", priority=2_000_000_000)
-    hold = make_hold(other, key=KEY, deadline_s=NOW + 60, writer="x")
-    held = small_node("n", taints=[{"key": KEY, "value": hold.value, "effect": "NoSchedule"}])
-    plan = judge(critical(), [held], [named_pod("web", "800m", on="n"), other], held={"n": hold})
+    held = small_node("n", taints=[{"key": KEY, "value": f"rescue-{hash_of(other)}-until-9999999999", "effect": "NoSchedule"}])
+    plan = judge(critical(), [held], [named_pod("web", "800m", on="n"), other], in_use={"n": other.metadata.uid})
     assert (plan.status, plan.reason.code) == (WAITING, "held_for_another")
-    assert judge(critical("1500m"), [held], [named_pod("web", "800m", on="n"), other], held={"n": hold}).status == IMPOSSIBLE
+    assert (
+        judge(critical("1500m"), [held], [named_pod("web", "800m", on="n"), other], in_use={"n": other.metadata.uid}).status == IMPOSSIBLE
+    )
 
 
 def test_what_ends_nowhere_is_not_evicted() -> None:
@@ -314,14 +308,6 @@ def _spec(of: Pod) -> Json:
     return {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}], "priority": of.spec.priority}
 
 
-def test_a_nomination_by_a_rescue_that_holds_the_node_names_that_rescue() -> None:
-    mine = critical(nominated="n")
-    hold = make_hold(mine, key=KEY, deadline_s=NOW + 60, writer="rescuer-a")
-    said = judge(mine, [small_node("n")], [named_pod("web", "300m", on="n")], held={"n": hold}).reason
-    text = "it is nominated for node n by the rescue rescuer-a, which holds the node, which has enough free capacity"
-    assert (said.code, said.text) == ("preemption_under_way", text)
-
-
 @pytest.mark.parametrize(("owners", "where"), [(True, "to its template"), (False, "to the pod")])
 def test_the_toleration_is_asked_for_where_it_has_to_be_added(owners: bool, where: str) -> None:
     mine = critical(tolerations=())
@@ -332,8 +318,7 @@ def test_the_toleration_is_asked_for_where_it_has_to_be_added(owners: bool, wher
 
 
 def test_one_node_that_is_being_cleared_for_another_pod_is_named_in_the_singular() -> None:
-    other = make_hold(named_pod("cni", "500m", priority=2_000_000_000), key=KEY, deadline_s=NOW + 60, writer="w")
     said = [
-        judge(critical(), [small_node(n) for n in names], held=dict.fromkeys(names, other)).reason.text for names in (["a"], ["a", "b"])
+        judge(critical(), [small_node(n) for n in names], in_use=dict.fromkeys(names, "u")).reason.text for names in (["a"], ["a", "b"])
     ]
     assert said[0].startswith("node a is ") and said[1].startswith("nodes a and b are ")

@@ -5,24 +5,24 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, Taint
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
     HOLD_ANNOTATION,
     Hold,
-    decode_hold,
-    held_for_another,
-    hold_annotation,
+    hash_of,
+    hold_in,
+    hold_note,
+    hold_on,
     hold_patch,
-    hold_value,
     is_foreign_taint,
-    is_genuine,
-    is_hold_on,
-    make_hold,
+    read_hold,
     release_patch,
+    taint_json,
 )
 
 from tests.unit.support.objects import NOW, Json, node_json, pending
@@ -36,8 +36,8 @@ def dns(name: str = "dns", uid: str = "u-1") -> Pod:
     return pending(name=name, owner="coredns", metadata={"uid": uid})
 
 
-def hold() -> Hold:
-    return make_hold(dns(), key=KEY, deadline_s=NOW + 60, writer="host_1")
+def hold(uid: str = "u-1", *, key: str = KEY, deadline_s: float = NOW + 60) -> Hold:
+    return Hold(key, hash_of(dns(uid=uid)), int(deadline_s))
 
 
 def document(taints: list[Json] | None = None, annotations: dict[str, str] | None = None) -> Json:
@@ -71,81 +71,87 @@ def applied(before: Json, operations: list[Json]) -> Json:
     ],
 )
 def test_a_hold_is_put_beside_everything_and_removed_alone(before: Json) -> None:
-    held = applied(before, hold_patch(before, hold()))
-    assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), {"key": KEY, "value": hold().value, "effect": "NoSchedule"}]
-    assert decode_hold(hold_annotation(decode_json(Node, encode_json(held))) or "") == hold() and is_hold_on(held, hold())
+    held = applied(before, hold_patch(before, hold(), "a note"))
+    assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), taint_json(hold().taint)]
+    assert held["metadata"]["annotations"][HOLD_ANNOTATION] == "a note"
+    assert hold_on(decode_json(Node, encode_json(held))) == hold_in(held) == hold()
     released = applied(held, release_patch(held, hold()))
     assert released["spec"] == before["spec"]
     assert released["metadata"].get("annotations") in (before["metadata"].get("annotations"), {})
 
 
-def test_a_change_meanwhile_fails_the_patch() -> None:
+def test_a_change_of_the_taints_meanwhile_fails_the_patch() -> None:
     before = document([OTHER])
-    operations = hold_patch(before, hold())
-    for changed in (document([OTHER, ADMINISTRATORS]), document([]), document([OTHER], {HOLD_ANNOTATION: "somebody"})):
+    operations = hold_patch(before, hold(), "")
+    for changed in (document([OTHER, ADMINISTRATORS]), document([])):
         with pytest.raises(AssertionError):
             applied(changed, operations)
 
 
+def test_a_hold_replaces_an_older_one_with_any_key() -> None:
+    before = document([OTHER, taint_json(hold(key="example.com/held", deadline_s=NOW).taint)])
+    assert applied(before, hold_patch(before, hold(), ""))["spec"]["taints"] == [OTHER, taint_json(hold().taint)]
+
+
 def test_a_taint_that_was_removed_by_hand_leaves_only_the_annotation_to_remove() -> None:
-    held = applied(document(), hold_patch(document(), hold()))
+    held = applied(document(), hold_patch(document(), hold(), ""))
     held["spec"].pop("taints")
     assert applied(held, release_patch(held, hold()))["metadata"]["annotations"] == {}
 
 
-def test_another_s_hold_is_not_removed() -> None:
-    other = make_hold(dns(uid="u-2"), key=KEY, deadline_s=NOW, writer="host_2")
-    held = applied(document(), hold_patch(document(), other))
-    assert release_patch(held, hold()) == []
-    assert release_patch(document(), hold()) == []
-    assert held_for_another(held, hold()) == other and held_for_another(held, other) is None
+@pytest.mark.parametrize("other", [hold("u-2"), hold(deadline_s=NOW), hold(key="example.com/held")])
+def test_no_other_hold_is_removed(other: Hold) -> None:
+    held = applied(document(), hold_patch(document(), other, ""))
+    assert release_patch(held, hold()) == [] == release_patch(document(), hold())
 
 
-@pytest.mark.parametrize("annotation", ["nonsense", encode_json(make_hold(dns(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
-def test_an_edited_annotation_is_removed_with_the_taint(annotation: str) -> None:
-    held = applied(document([OTHER]), hold_patch(document([OTHER]), hold()))
-    held["metadata"]["annotations"][HOLD_ANNOTATION] = annotation
-    assert not is_hold_on(held, hold())
+@pytest.mark.parametrize("annotations", [{}, {HOLD_ANNOTATION: "edited"}])
+def test_an_edited_annotation_changes_nothing(annotations: dict[str, str]) -> None:
+    held = document([OTHER, taint_json(hold().taint)], annotations)
+    assert hold_in(held) == hold()
     released = applied(held, release_patch(held, hold()))
     assert released["spec"]["taints"] == [OTHER] and released["metadata"]["annotations"] == {}
 
 
-def test_an_annotation_that_nothing_proves_gives_way_to_a_hold() -> None:
-    """It names another pod, and its taint is not on the node."""
-    forged = make_hold(dns(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
-    annotated = document([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
-    assert held_for_another(annotated, hold()) is None
-    assert is_hold_on(applied(annotated, hold_patch(annotated, hold())), hold())
-
-
-def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
-    assert is_genuine(hold()) and is_genuine(make_hold(dns(), key="", deadline_s=NOW, writer="x"))
-    for value in ("", "true", hold_value(dns(uid="u-2"))):
-        assert not is_genuine(replace(hold(), value=value))
-    assert not is_genuine(replace(hold(), key=""))
-
-
 @pytest.mark.parametrize(
-    "text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode(), "[" * 250_000, '{"x":' * 50_000, "\x00"]
+    "taint",
+    [
+        {"value": ""},
+        {"value": None},
+        {"value": "true"},
+        {"value": hash_of(dns())},
+        {"value": f"rescue-{hash_of(dns())}"},
+        {"value": f"rescue-{hash_of(dns())}-until-0123"},
+        {"value": f"rescue-{hash_of(dns())}-until-12345678901"},
+        {"value": f"rescue-{hash_of(dns())}-until-1.5"},
+        {"value": f"rescue-{hash_of(dns()).upper()}-until-1"},
+        {"effect": "NoExecute"},
+        {"effect": "PreferNoSchedule"},
+    ],
 )
-def test_an_edited_annotation_is_no_hold(text: str) -> None:
-    assert decode_hold(text) is None
+def test_any_other_taint_is_no_hold(taint: Json) -> None:
+    assert hold_in(document([{**taint_json(hold().taint), **taint}])) is None
 
 
-def test_the_value_is_short_and_of_the_pod_alone() -> None:
-    long = dns("d" * 253)
-    assert len(hold_value(long)) <= 63
-    assert len({hold_value(dns()), hold_value(dns(uid="u-2")), hold_value(dns("other"))}) == 3
+def test_the_value_is_a_label_value_and_different_for_each_pod() -> None:
+    value = hold().taint.value
+    assert value == f"rescue-{hash_of(dns())}-until-{int(NOW) + 60}" and len(value) <= 63
+    assert len({hash_of(dns()), hash_of(dns(uid="u-2")), hash_of(dns("other")), hash_of(dns("d" * 253))}) == 4
+    assert read_hold(hold().taint) == hold() and hold().is_for(dns()) and not hold().is_for(dns(uid="u-2"))
 
 
-def test_deadlines() -> None:
-    assert not hold().has_expired(NOW + 59) and hold().has_expired(NOW + 61)
+def test_the_annotation_names_pod_owner_times_and_program() -> None:
+    assert json.loads(hold_note(dns(), hold(), writer="host_1", since_s=NOW)) == {
+        "pod": "kube-system/dns",
+        "owner": "ReplicaSet coredns",
+        "since": "2026-01-01T00:00:00Z",
+        "deadline": "2026-01-01T00:01:00Z",
+        "writer": "host_1",
+    }
 
 
 def test_foreign_taints() -> None:
-    mine = hold()
-    assert not is_foreign_taint(mine.taint, KEY, mine)
-    assert is_foreign_taint(mine.taint, KEY, None)
-    assert is_foreign_taint(Taint(key=KEY, value="true", effect="NoSchedule"), KEY, mine)
-    assert not is_foreign_taint(Taint(key=KEY, value="true", effect="NoExecute"), KEY, mine)
-    assert not is_foreign_taint(Taint(key="other", value="true", effect="NoSchedule"), KEY, mine)
+    assert not is_foreign_taint(hold().taint, KEY)
+    assert is_foreign_taint(Taint(key=KEY, value="true", effect="NoSchedule"), KEY)
+    assert not is_foreign_taint(Taint(key=KEY, value="true", effect="NoExecute"), KEY)
+    assert not is_foreign_taint(Taint(key="other", value="true", effect="NoSchedule"), KEY)

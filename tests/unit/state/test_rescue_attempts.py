@@ -11,7 +11,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.m
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import size_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import (
     COMPLETED,
     KEPT,
@@ -34,6 +33,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescu
     record_failure,
     record_result,
     record_success,
+    size_of,
     start,
 )
 
@@ -195,11 +195,11 @@ def test_only_rescued_pods_are_judged(result: str) -> None:
     assert record_result(None, result, now_s=NOW, pod_uid="a") is None
 
 
-@pytest.mark.parametrize("uid", ["hold.n", "attempt.x", "a/b", "..", "", " ", "\n", "\x00", "x" * 100_000, "\ud800", "\u202e", OWNER])
+@pytest.mark.parametrize("uid", ["attempt.x", "a/b", "..", "", " ", "\n", "\x00", "x" * 100_000, "\ud800", "\u202e", OWNER])
 def test_text_of_an_owner_reference_is_no_part_of_a_key(uid: str) -> None:
     found = attempt_key(dns(uid))
     assert re.fullmatch(r"attempt\.[0-9a-f]{64}", found)
-    assert configmap_patch({"hold.n": "of another"}, found, entry(), now_s=NOW).changes == {found: entry().to_text()}
+    assert configmap_patch({}, found, entry(), now_s=NOW).changes == {found: entry().to_text()}
 
 
 def test_owners_of_different_namespaces_share_no_key() -> None:
@@ -265,7 +265,7 @@ def test_what_cannot_be_read_counts_as_absent_and_is_dropped(text: str) -> None:
     "other", ["good", "4f1c6f0e-0d0a-4c5e-9b1e-5a1f0f6f9a77", PREFIX, PREFIX + "good", GOOD_KEY.upper(), GOOD_KEY + "0"]
 )
 def test_keys_of_earlier_versions_are_not_read_and_dropped(other: str) -> None:
-    data = {other: GOOD, "hold.n": "of another"}
+    data = {other: GOOD}
     assert read_attempts(data, now_s=NOW) == {}
     assert configmap_patch(data, OWNER, None, now_s=NOW) == ({other: None}, [])
 

@@ -36,7 +36,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import hold_in
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
@@ -177,8 +177,6 @@ class Cluster:
         self.silent: dict[str, float] = {}
         self.version = 0
         self.broken: KubeError | None = None
-        self.records: dict[str, str] = {}
-        self.refuse_record: t.Callable[[], KubeError | None] = lambda: None
         # The last states of pods that the watch has shown as deleted, by uid, and the uids that are to be kept.
         self.deleted: dict[str, Json] = {}
         self.kept: frozenset[str] = frozenset()
@@ -226,7 +224,7 @@ class Cluster:
 
     def get(self, resource: t.Any, _namespace: str, name: str) -> t.Any:
         if resource is CONFIG_MAPS:
-            return ConfigMap(data=dict(self.records))
+            return ConfigMap()
         error = self.refuse_get(resource.plural, name)
         if error is not None:
             raise error
@@ -235,15 +233,8 @@ class Cluster:
             raise NotFoundError(f"there is no {resource.role_name} {name}", status=404)
         return resource.decode(encode_json({**item, **self.hidden.get(name, {})}))
 
-    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: Json, *, dry_run: bool = False) -> None:
-        assert resource is CONFIG_MAPS
-        error = self.refuse_record()
-        if error is not None:
-            raise error
-        if dry_run:
-            return
-        texts = {**self.records, **patch["data"]}
-        self.records = {key: text for key, text in texts.items() if text is not None}
+    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, _patch: Json, *, dry_run: bool = False) -> None:
+        assert resource is CONFIG_MAPS and dry_run
 
     def events_on(self, _namespace: str, uid: str, *, reason: str) -> list[Event]:
         if self.refuse_events is not None:
@@ -298,7 +289,7 @@ class Cluster:
 
     @property
     def held(self) -> list[str]:
-        return [name for name, item in self.nodes.items() if HOLD_ANNOTATION in (item["metadata"].get("annotations") or {})]
+        return [name for name, item in self.nodes.items() if hold_in(item) is not None]
 
 
 class Lease:

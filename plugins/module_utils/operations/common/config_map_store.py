@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The ConfigMap with the attempts and the hold records of rescues. The first write creates it."""
+"""The ConfigMap with the attempts of rescues. The first write creates it."""
 
 from __future__ import annotations
 

@@ -13,30 +13,29 @@ import time
 import typing as t
 
 from ...kube.cache.informer import REQUIRED_RESOURCES
-from ...kube.client.errors import KubeError, UnreachableError, is_transient
-from ...model.api.node import Node
+from ...kube.client.errors import KubeError, UnreachableError
 from ...model.api.pod import Pod
 from ...model.gc_pause import gc_paused
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.equivalence import depends_on_others
+from ...rescue.held_nodes import HeldNode
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 from ...rescue.plan_reasons import UNEXPLAINED
 from ...rescue.planner import RescuePlanner
 from ...rescue.settle_time import changed_nodes, has_opened, was_preemption_useless
 from ...rescue.terminating_pods import longest_wait_s
-from ...state.hold import Hold
 from ..common.config_map_store import ConfigMapStore
 from ..common.leader_lease import LeaseLostError
 from .attempts import AttemptRecorder
 from .decisions import Decisions, end_of, is_outdated
 from .effects import Effects
 from .environment import ReconcileView, RescueEnvironment
-from .holds import Holds, node_or_stub
+from .holds import Holds
 from .nomination_alone import Nominator
 from .states import apply
-from .task import FAILED, NOT_LEADER, QUEUED, REPLAN_S, WATCHED, Clearing, Event, RescueTask
+from .task import FAILED, NOT_LEADER, QUEUED, REPLAN_S, WATCHED, Event, RescueTask
 
 MAX_REQUEUE_S = 10.0
 """The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""
@@ -87,7 +86,7 @@ class RescueController:
         self._observer, self._dry_run = environment.observer, environment.dry_run
         self._selected, self._once, self._idle_s = selected, once, idle_s
         self.nominations = Nominator(api, cache, self._lease)
-        self.holds = Holds(environment, self.nominations)
+        self.holds = Holds(environment)
         self.attempts = AttemptRecorder(environment, store)
         self.effects = Effects(environment, holds=self.holds, nominator=self.nominations, attempts=self.attempts)
         self._decisions = Decisions(environment, self.tasks, once=once)
@@ -98,7 +97,7 @@ class RescueController:
 
     def reconcile(self) -> float:
         """Do the work that is possible now. Return the seconds after which the next call is due even if the cluster does not change."""
-        self.problem = "; ".join(self.stale_resources) or self._refresh_holds()
+        self.problem = "; ".join(self.stale_resources)
         if self.problem:
             self._observer.on_error(self.problem)
             return STALE_RETRY_S
@@ -143,17 +142,7 @@ class RescueController:
         without_data = [resource.plural for resource in REQUIRED_RESOURCES if resource.plural in silent and resource.plural not in errors]
         return [*broken, *(f"{plural}: the API server has sent nothing for {silent[plural]:.0f} s" for plural in without_data)]
 
-    def _refresh_holds(self) -> str:
-        """Read the records of holds if that is due. Return the text of a transient error, or an empty text."""
-        try:
-            self.holds.refresh(self._cache.snapshot(), leading=self._lease.held)
-        except KubeError as error:
-            if not is_transient(error):
-                raise
-            return str(error)
-        return ""
-
-    def holds_seen(self) -> list[tuple[Node, Hold]]:
+    def holds_seen(self) -> list[HeldNode]:
         """Return every node with a hold of any program, as last observed."""
         return self.holds.active(self.view.snapshot) if self.view is not None else []
 
@@ -184,14 +173,12 @@ class RescueController:
         now_s, now_at_s = self._api.now_s(), time.monotonic()
         snapshot, before = self._cache.snapshot(), self.view
         self._update_tasks(snapshot, now_s, now_at_s)
-        in_use = {task.clearing.node: task.uid for task in self.clearing}
-        held = {node.name: hold for node, hold in self.holds.active(snapshot)}
+        in_use = {held.node.name: held.uid for held in self.holds.active(snapshot)}
+        in_use.update((task.clearing.node, task.uid) for task in self.clearing)
         evicted = {uid: at_s - now_at_s for task in self.tasks.values() for uid, at_s in task.grace_ends_at_s.items()}
         rescued = self.attempts.rescued_pods(now_s).union(task.uid for task in self.tasks.values() if task.pod.spec.node_name)
         earlier = before.planner if before is not None else None
-        planner = RescuePlanner(
-            snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, rescued=rescued, earlier=earlier
-        )
+        planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, evicted=evicted, rescued=rescued, earlier=earlier)
         may_write = self._lease.held and self.accepts_new and not self._dry_run
         view = ReconcileView(snapshot, planner, now_s, now_at_s, {}, time.monotonic() - now_at_s, may_write)
         for task in self.tasks.values():
@@ -201,11 +188,9 @@ class RescueController:
             if task.last_plan is not None and task.is_expected(now_at_s):
                 planner.expect(task.last_plan)
         self.view = view
-        for node, hold in self.holds.reconcile(view, self.tasks):
-            if not self.tasks[hold.uid].is_clearing:  # a pod keeps one node, and the next check releases the others
-                ends_at_s = now_at_s + hold.deadline_s - now_s
-                clearing = Clearing(node.name, hold, give_up_at_s=ends_at_s, ends_at_s=ends_at_s)
-                apply(self.effects, self.tasks[hold.uid], Event("hold_found", clearing), view)
+        for found in self.holds.reconcile(view, self.tasks):
+            if not self.tasks[found.uid].is_clearing:  # a pod keeps one node, and the next check releases the others
+                apply(self.effects, self.tasks[found.uid], Event("hold_found", found), view)
         return view
 
     def _update_tasks(self, snapshot: ClusterSnapshot, now_s: float, now_at_s: float) -> None:
@@ -363,10 +348,8 @@ class RescueController:
     def release_all_holds(self) -> None:
         """Release every held node, whichever program holds it. Raise LeaseLostError and KubeError."""
         self._lease.ensure_held()
-        snapshot = self._cache.snapshot()
-        self.holds.refresh(snapshot, leading=True)
-        for node, hold in self.holds.active(snapshot):
-            self.holds.release(node, hold)
+        for held in self.holds.active(self._cache.snapshot()):
+            self.holds.release(held)
 
     def release_own_holds(self) -> None:
         """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
@@ -376,9 +359,9 @@ class RescueController:
         for task in self.tasks.values():
             if task.uid not in self._kept:
                 self.effects.release_node(task, view.snapshot.nodes)
-        for name, hold in self.still_held.items():
+        for held in self.still_held:
             self._lease.ensure_held()
-            self.holds.release(node_or_stub(name, view.snapshot.nodes), hold)
+            self.holds.release(held)
 
     @property
     def pending_write(self) -> str:
@@ -388,7 +371,7 @@ class RescueController:
     def hand_over(self) -> str:
         """Release the holds that this program has not finished. Return an error text about what is left. Raise LeaseLostError."""
         self.release_own_holds()
-        left = ", ".join(sorted(self.still_held))
+        left = ", ".join(sorted(held.node.name for held in self.still_held))
         return f"these nodes were not released; the next leader releases them: {left}" if left else ""
 
     def keep_holds(self) -> None:
@@ -405,11 +388,10 @@ class RescueController:
             task.status, task.reason = WAITING, Reason("rescue_begun", f"{text} and to release the node")
 
     @property
-    def still_held(self) -> dict[str, Hold]:
-        """The holds that this program has placed or taken over and must release, by node name."""
-        taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
-        own = [(node, hold) for node, hold in self.holds_seen() if hold.writer == self.environment.writer or hold.uid in taken_over]
-        return {node.name: hold for node, hold in own if hold.uid not in self._kept}
+    def still_held(self) -> list[HeldNode]:
+        """The holds that this program has placed or taken over and must release."""
+        own = (held for held in self.holds_seen() if self.holds.own.get(held.node.name) == held.hold)
+        return [held for held in own if held.uid not in self._kept]
 
     @property
     def unrecorded(self) -> list[RescueTask]:

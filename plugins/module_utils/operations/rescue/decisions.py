@@ -20,7 +20,7 @@ from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
 from ...rescue.equivalence import equivalence_key
 from ...rescue.hold_policy import NO_TOLERATION
 from ...rescue.plan import BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan
-from ...rescue.plan_reasons import CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED
+from ...rescue.plan_reasons import NO_NODE, UNEXPLAINED
 from ...rescue.settle_time import may_be_preempted_for
 from .environment import ReconcileView, RescueEnvironment
 from .nomination_alone import queue_event, queue_violation
@@ -103,7 +103,7 @@ class Decisions:
         if isinstance(limit, Reason):
             return Event("outdated" if task.may_plan_node_again else "given_up", limit)
         task.plan_limit = limit
-        if plan.hold_method == BY_TAINT and (clearing.hold is None or clearing.hold.nominates):
+        if plan.hold_method == BY_TAINT and clearing.hold is None:
             return Event("given_up", HOLD_LOST)
         queued = queue_event(task, plan, self._tasks.values(), self._options, view)
         return queued or Event("evict", plan.choice.victims[0])
@@ -160,7 +160,7 @@ class Decisions:
                 return _held_back(plan, first)
         if plan.status == PLANNED:
             return Event("possible", plan)
-        if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and view.may_write:
+        if task.may_be_resumed and view.may_write:
             return Event("resumable")
         if plan.status == WAITING:
             return Event("waits")

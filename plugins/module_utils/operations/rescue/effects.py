@@ -25,18 +25,20 @@ from ...kube.client.errors import (
     is_transient,
     may_have_succeeded,
 )
+from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
+from ...rescue.held_nodes import HeldNode
 from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescuePlan, Victim
-from ...state.hold import make_hold
+from ...state.hold import Hold, hash_of
 from ...state.rescue_attempts import attempt_violation
 from .attempts import AttemptRecorder
 from .environment import ReconcileView, RescueEnvironment
-from .holds import HoldNotRecordedError, Holds, TooManyHoldsError, node_or_stub
+from .holds import Holds
 from .nomination_alone import Nominator
 from .requests import (
     EvictionPendingError,
@@ -70,8 +72,7 @@ class Effects:
 
     def __init__(self, environment: RescueEnvironment, *, holds: Holds, nominator: Nominator, attempts: AttemptRecorder) -> None:
         self._api, self._cache, self._options = environment.api, environment.cache, environment.options
-        self._lease, self._writer = environment.lease, environment.writer
-        self._observer, self._dry_run = environment.observer, environment.dry_run
+        self._lease, self._observer, self._dry_run = environment.lease, environment.observer, environment.dry_run
         self._holds, self._events, self._attempts = holds, environment.events, attempts
         self._nominator, self._no_nomination_until_s = nominator, 0.0
         self.evictions = EvictionRequests(self._api)
@@ -119,7 +120,8 @@ class Effects:
         self._place_hold(task, clearing, view)
         if self._dry_run:
             view.planner.reserve(plan)
-            task.planned_hold = (view.snapshot.nodes[choice.node], clearing.hold) if clearing.hold is not None else None
+            if clearing.hold is not None:
+                task.planned_hold = HeldNode(view.snapshot.nodes[choice.node], clearing.hold, task.pod)
             raise NotPossibleError(Event("planned", Ending(PLANNED, plan.reason)))
         task.begin(clearing)
         task.plan_limit = limit_of(choice, view.pods_on(choice.node))
@@ -143,16 +145,18 @@ class Effects:
             raise NotPossibleError
         self._lease.ensure_held()
         clearing = self._clearing_of(task, node.name, hold_method, view)
-        if clearing.hold is None:
-            raise AssertionError("the method of this hold is never none")
-        self._holds.place(node, clearing.hold)
+        if clearing.hold is not None:
+            held = HeldNode(node, clearing.hold, task.pod)
+            self._holds.place(held, now_s=view.now_s)
+            self._observer.on_hold(held)
         task.begin(clearing)
         task.attempt_started = True
-        self._observer.on_hold(node, clearing.hold)
 
-    def take_over(self, task: RescueTask, _view: ReconcileView, clearing: Clearing) -> None:
-        """Continue on the node."""
-        task.begin(clearing)
+    def take_over(self, task: RescueTask, view: ReconcileView, held: HeldNode) -> None:
+        """Continue on the node, but not for longer than a hold of this program lasts."""
+        self._holds.own[held.node.name] = held.hold
+        ends_at_s = view.now_at_s + min(held.hold.deadline_s - view.now_s, hold_duration_s(self._options))
+        task.begin(Clearing(held.node.name, held.hold, give_up_at_s=ends_at_s, ends_at_s=ends_at_s))
         task.attempt_started = True
 
     # --- on the node that is being cleared ---
@@ -260,12 +264,13 @@ class Effects:
 
     def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
         """Release the task's node if it is held. Return False if that could not be written yet."""
+        self._nominator.drop(task.uid)
         if task.clearing.hold is None:
-            self._withdraw(task)
-            return True
+            return self._withdraw(task)
         self._lease.ensure_held()
-        node = node_or_stub(task.clearing.node, nodes)
-        if not self._holds.release(node, task.clearing.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
+        # A node that is gone or undecodable has only its name here, because writes read it from the API server.
+        node = nodes.get(task.clearing.node) or Node(metadata=ObjectMeta(name=task.clearing.node))
+        if not self._holds.release(HeldNode(node, task.clearing.hold, task.pod), waits=not task.pod_gone):
             return False
         task.clearing.hold, task.clearing.nominated_version = None, ""
         return True
@@ -275,23 +280,19 @@ class Effects:
     def _clearing_of(self, task: RescueTask, node_name: str, hold_method: t.Optional[str], view: ReconcileView) -> Clearing:
         """Return the clearing of a node from now on. A node without a hold gets the same time."""
         duration_s, hold = hold_duration_s(self._options), None
-        if hold_method is not None:
-            key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
-            hold = make_hold(task.pod, key=key, deadline_s=view.now_s + duration_s, writer=self._writer, since_s=view.now_s)
-        return Clearing(node_name, hold, view.now_at_s + self._options.wait_timeout_s, view.now_at_s + duration_s)
+        if hold_method == BY_TAINT:
+            hold = Hold(self._options.hold_taint_key, hash_of(task.pod), int(view.now_s + duration_s))
+        times = view.now_at_s + self._options.wait_timeout_s, view.now_at_s + duration_s
+        return Clearing(node_name, hold, *times, nominates=hold_method == BY_NOMINATION)
 
     def _place_hold(self, task: RescueTask, clearing: Clearing, view: ReconcileView) -> None:
         """Place the hold if there is one."""
-        node, hold = view.snapshot.nodes[clearing.node], clearing.hold
-        if hold is None:
+        if clearing.hold is None:
             return
+        node = view.snapshot.nodes[clearing.node]
+        held = HeldNode(node, clearing.hold, task.pod)
         try:
-            self._holds.place(node, hold, dry_run=self._dry_run)
-        except TooManyHoldsError as error:
-            _postpone(task, view, Reason("too_many_holds", str(error)), WAITING)
-            raise NotPossibleError from error
-        except HoldNotRecordedError as error:
-            raise NotPossibleError(_failed_by(error)) from error
+            self._holds.place(held, now_s=view.now_s, dry_run=self._dry_run)
         except KubeError as error:
             if is_permission_error(error) or is_transient(error):
                 raise
@@ -302,7 +303,7 @@ class Effects:
             raise NotPossibleError(outdates=True) from error
         if not self._dry_run:
             self._events.on_node(node, "RescueHold", f"held for critical pod {task.name}")
-            self._observer.on_hold(node, hold)
+            self._observer.on_hold(held)
 
     def _check_nomination(self, task: RescueTask, node_name: str, view: ReconcileView) -> None:
         """Check by a dry run that the pod can be nominated, before any write."""
@@ -320,12 +321,10 @@ class Effects:
     def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
         """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
 
-        Return False if no taint reserves the node and the pod could not be nominated yet. If the task has no hold, another party's taint
-        reserves the node. The scheduler may have nominated the pod for another node, where its victims are terminating. That nomination is
-        kept, because the scheduler would otherwise preempt again.
+        Return False if no taint reserves the node and the pod could not be nominated yet. The scheduler may have nominated the pod for
+        another node, where its victims are terminating. That nomination is kept, because the scheduler would otherwise preempt again.
         """
-        pod = task.pod
-        tainted = task.clearing.hold is None or not task.clearing.hold.nominates
+        pod, tainted = task.pod, not task.clearing.nominates
         if pod.status.nominated_node_name:
             return True
         if tainted and view.now_at_s < self._no_nomination_until_s:
@@ -358,17 +357,19 @@ class Effects:
             self._observer.on_error(f"{text}: {error}")
         self._no_nomination_until_s = view.now_at_s + NO_NOMINATION_FOR_S
 
-    def _withdraw(self, task: RescueTask) -> None:
-        """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
-        nominated, task.clearing.nominated_version = task.clearing.nominated_version, ""
-        if not nominated or task.pod_gone or task.pod.spec.node_name:
-            return
-        self._lease.ensure_held()
-        try:
-            withdraw(self._api, task.pod.metadata, task.clearing.node)
-        except KubeError as error:
-            # The scheduler clears the nomination after its next try.
-            self._observer.on_error(f"pod {task.name} is still nominated for node {task.clearing.node}: {error}")
+    def _withdraw(self, task: RescueTask) -> bool:
+        """Withdraw the nomination for a node without a hold. Return False if that could not be written yet and is needed."""
+        clearing = task.clearing
+        if (clearing.nominates or clearing.nominated_version) and not (task.pod_gone or task.pod.spec.node_name):
+            self._lease.ensure_held()
+            try:
+                withdraw(self._api, task.pod.metadata, clearing.node)
+            except KubeError as error:
+                # The scheduler clears the nomination after its next try. Until then the pod cannot be nominated for another node.
+                self._observer.on_error(f"pod {task.name} is still nominated for node {clearing.node}: {error}")
+                return not (clearing.nominates and is_transient(error))
+        clearing.nominates, clearing.nominated_version = False, ""
+        return True
 
     def _check_unchanged(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
         """Check that the pod still waits, the victim may be evicted, and the node is held, by a read of all three."""

@@ -11,13 +11,12 @@ from functools import cached_property
 
 from ...kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES, ClusterInformer
 from ...kube.client.api import KubeApi
-from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.snapshot import ClusterSnapshot
+from ...rescue.held_nodes import HeldNode
 from ...rescue.options import RescueOptions
 from ...rescue.plan import RescuePlan, Victim
 from ...rescue.planner import RescuePlanner
-from ...state.hold import Hold
 from ..common.event_recorder import EventRecorder
 from ..common.leader_lease import LeaderLease, identity
 from ..common.scheduler_profiles import read_scheduler_profiles
@@ -43,13 +42,13 @@ class RescueObserver:
     def on_plan_changed(self, task: RescueTask) -> None:
         """The status or the reason of the plan for the pod has changed."""
 
-    def on_hold(self, node: Node, hold: Hold) -> None:
-        """The hold was placed. ``node``: as it was before."""
+    def on_hold(self, held: HeldNode) -> None:
+        """The hold was placed. ``held`` has the node as it was before."""
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
         """A pod was evicted for the task."""
 
-    def on_released(self, node: Node, hold: Hold) -> None:
+    def on_released(self, held: HeldNode) -> None:
         """The hold was removed from the node."""
 
     def on_finished(self, task: RescueTask) -> None:
@@ -84,8 +83,7 @@ class ReconcileView(t.NamedTuple):
 class RescueEnvironment:
     """The objects that all steps of the rescues of one program use.
 
-    ``writer``: the identity of the program in its holds. With ``dry_run``, plans are made and
-    checked by dry runs, and nothing is changed.
+    ``writer``: the identity of the program. With ``dry_run``, plans are made and checked by dry runs, and nothing is changed.
     """
 
     api: KubeApi

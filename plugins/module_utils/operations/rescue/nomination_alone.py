@@ -126,7 +126,7 @@ def queue_event(
     task: RescueTask, plan: RescuePlan, tasks: Iterable[RescueTask], options: RescueOptions, view: ReconcileView
 ) -> t.Optional[Event]:
     """Return the event if another rescue must end before the next eviction of the plan on the node of this task. None otherwise."""
-    alone = task.clearing.hold is not None and task.clearing.hold.nominates
+    alone = task.clearing.nominates
     first = queue_violation(task, BY_NOMINATION if alone else None, tasks, options, view)
     return Event("another_first" if alone else "queued", replace(plan, reason=first)) if first is not None else None
 
@@ -173,7 +173,7 @@ def _is_under_way(task: RescueTask, view: ReconcileView) -> bool:
 
 def _is_held_by_nomination(task: RescueTask, view: ReconcileView) -> bool:
     """Return whether only the nomination reserves the capacity while a victim on its node ends or its eviction is unanswered."""
-    if task.clearing.hold is None or not task.clearing.hold.nominates:
+    if not task.clearing.nominates:
         return False
     return (task.is_evicting_here or task.has_evicted_here) and _is_under_way(task, view)
 

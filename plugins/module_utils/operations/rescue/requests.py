@@ -140,7 +140,7 @@ def pod_changed_violation(now: t.Optional[Pod], known: Pod, node_name: str) -> t
 
 def lost_hold_violation(node: Node, hold: t.Optional[Hold]) -> t.Optional[Reason]:
     """Return the reason if the taint of the hold has been removed. None if it is there, or if no taint reserves the node."""
-    if hold is None or hold.taint is None or hold.taint in (node.spec.taints or ()):
+    if hold is None or hold.taint in (node.spec.taints or ()):
         return None
     return HOLD_LOST
 

@@ -8,12 +8,11 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ...kube.client.errors import KubeError
-from ...model.api.node import Node
-from ...model.codec import encode_json
 from ...model.reason import reason_fields, reason_message
 from ...model.undecodable import Undecodable, undecodable_results
+from ...rescue.held_nodes import HeldNode
 from ...rescue.plan import IMPOSSIBLE, Victim
-from ...state.hold import HOLD_ANNOTATION, Hold, decode_hold, hold_annotation, taint_json
+from ...state.hold import taint_json
 from .environment import RescueObserver
 from .task import FAILED, NO_OTHER_NODE, POD_GONE, RescueTask
 
@@ -27,8 +26,7 @@ class RescueError(KubeError):
 class HoldChange(t.NamedTuple):
     """A hold that was placed on a node, or removed from it, or would be."""
 
-    node: Node
-    hold: Hold
+    held: HeldNode
     is_release: bool = False
 
 
@@ -56,14 +54,14 @@ class RescueResult(RescueObserver):
     def on_error(self, what: str) -> None:
         self.warnings[what] = None
 
-    def on_hold(self, node: Node, hold: Hold) -> None:
-        self.hold_changes.append(HoldChange(node, hold))
+    def on_hold(self, held: HeldNode) -> None:
+        self.hold_changes.append(HoldChange(held))
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
         self.evictions.append(Eviction(task.name, victim))
 
-    def on_released(self, node: Node, hold: Hold) -> None:
-        self.hold_changes.append(HoldChange(node, hold, is_release=True))
+    def on_released(self, held: HeldNode) -> None:
+        self.hold_changes.append(HoldChange(held, is_release=True))
 
     @property
     def has_changes(self) -> bool:
@@ -74,7 +72,7 @@ class RescueResult(RescueObserver):
         """Add the holds and the evictions of plans that are not carried out."""
         for task in self.tasks:
             if task.planned_hold is not None and task.is_plan:
-                self.on_hold(*task.planned_hold)
+                self.on_hold(task.planned_hold)
             for victim in task.planned_victims:
                 self.on_evicted(task, victim)
 
@@ -85,7 +83,7 @@ def rescue_result(run: RescueResult, *, named: bool, diff: bool = False) -> Json
     ``failed``: the run ended with an error, a pod could not be rescued, or a rescue of the ``named`` pod is impossible.
     """
     listed = sorted(run.tasks, key=lambda task: task.name)
-    released = [{"node": change.node.name, "pod": change.hold.pod_name} for change in run.hold_changes if change.is_release]
+    released = [{"node": held.node.name, "pod": held.pod_name} for held, is_release in run.hold_changes if is_release]
     # A pod that was deleted needs no rescue any more, which is not a failure.
     failed = [task for task in listed if task.status == FAILED or (named and task.status == IMPOSSIBLE)]
     result: Json = {
@@ -116,22 +114,16 @@ def _diff(run: RescueResult) -> list[Json]:
 
 
 def _hold_diff(change: HoldChange) -> Json:
-    node, hold, is_release = change
-    header = f"Node {node.name}, {'released from' if is_release else 'held for'} pod {hold.pod_name}"
+    (node, hold, _pod), is_release = change.held, change.is_release
+    header = f"Node {node.name}, {'released from' if is_release else 'held for'} pod {change.held.pod_name}"
     others = [taint_json(taint) for taint in node.spec.taints or () if taint != hold.taint]
-    own = [taint_json(hold.taint)] if hold.taint is not None else []
-    held = _node_diff(encode_json(hold).decode(), [*others, *own])
-    text = hold_annotation(node)
-    # A hold replaces another annotation. A release removes the annotation even if it was changed.
-    is_another = not is_release and text is not None and decode_hold(text) != hold
-    free = _node_diff(text if is_another else None, others)
-    before, after = (held, free) if is_release else (free, held)
-    return {"before_header": header, "after_header": header, "before": before, "after": after}
+    held = [*others, taint_json(hold.taint)]
+    before, after = (held, others) if is_release else (others, held)
+    return {"before_header": header, "after_header": header, "before": _taints_diff(before), "after": _taints_diff(after)}
 
 
-def _node_diff(annotation: t.Optional[str], taints: list[Json]) -> Json:
-    annotations = {} if annotation is None else {HOLD_ANNOTATION: annotation}
-    return {"metadata": {"annotations": annotations}, "spec": {"taints": taints}}
+def _taints_diff(taints: list[Json]) -> Json:
+    return {"spec": {"taints": taints}}
 
 
 def _victims_diff(critical_pod: str, by_node: dict[str, list[str]]) -> Json:

@@ -20,10 +20,10 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
+from ...rescue.held_nodes import HeldNode
 from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING
 from ...rescue.plan_reasons import UNEXPLAINED
-from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE, ConfigMapStore
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError
 from .controller import RescueController
@@ -174,7 +174,8 @@ def _acquire(lease: LeaderLease) -> bool:
 def _needs_lease(controller: RescueController) -> bool:
     """Return whether something must be written. Otherwise no Lease is acquired."""
     planned = any(task.reason is not None and task.reason.code == NOT_LEADER for task in controller.tasks.values())
-    return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
+    resumable = any(task.may_be_resumed for task in controller.tasks.values())
+    return planned or resumable or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
 def _has_to_write(controller: RescueController) -> bool:
@@ -200,7 +201,7 @@ def end_of_run(controller: RescueController, clock: _Clock, *, wait: bool, dry_r
         # A node that is being cleared has its own time limit.
         return End.TIMED_OUT if clock.is_over and not controller.clearing else None
     cleared_for = {task.uid for task in waiting if task.is_clearing}
-    if controller.unrecorded or any(hold.uid not in cleared_for for hold in controller.still_held.values()):
+    if controller.unrecorded or any(held.uid not in cleared_for for held in controller.still_held):
         return End.TIMED_OUT if clock.is_over else None
     # Another active program releases its holds by itself.
     if controller.holds.expired and not clock.has_run_for(LEASE_TIMEOUT_S):
@@ -271,7 +272,7 @@ def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController)
     held = controller.still_held
     if not held:
         return error
-    nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
+    nodes = "; ".join(sorted(map(_held, held)))
     why = (
         controller.problem
         or "; ".join(controller.stale_resources)
@@ -291,18 +292,18 @@ def _fail_unfinished(tasks: list[RescueTask], error: KubeError) -> None:
             task.status, task.reason = FAILED, Reason("error", str(error))
 
 
-def _held(node_name: str, hold: Hold) -> str:
-    taint = f"taint {hold.key}={hold.value}:{NO_SCHEDULE} and annotation" if hold.key else "annotation"
-    return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.pod_name}"
+def _held(held: HeldNode) -> str:
+    taint = held.hold.taint
+    return f"node {held.node.name} has the taint {taint.key}={taint.value}:{taint.effect} for pod {held.pod_name}"
 
 
 def _add_releases(controller: RescueController, result: RescueResult) -> None:
     """Add the nodes that a run would release. Nodes that are held for a waiting pod are reported as warnings."""
-    for node, hold in controller.holds_seen():
-        if node.name in controller.holds.expired:
-            result.on_released(node, hold)
+    for held in controller.holds_seen():
+        if held.node.name in controller.holds.expired:
+            result.on_released(held)
         else:
-            result.on_error(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
+            result.on_error(f"{_held(held)}; the hold lasts until {held.hold.deadline} at most")
 
 
 # --- the pods of a run ----------------------------------------------------------------------------------------------
@@ -362,14 +363,12 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
 
 def _release_nodes(controller: RescueController, request: RescueRequest, result: RescueResult) -> None:
     """Release all nodes. An error is in the result if a node was released before it. Raise KubeError otherwise."""
-    holds, snapshot = controller.holds, controller.environment.cache.snapshot()
+    found = controller.holds.active(controller.environment.cache.snapshot())
     try:
-        holds.refresh(snapshot, leading=False)
-        held = holds.active(snapshot)
         if request.dry_run:
-            for node, hold in held:
-                result.on_released(node, hold)
-        elif held:
+            for held in found:
+                result.on_released(held)
+        elif found:
             _release_all(controller)
     except KubeError as error:
         if not result.has_changes:
@@ -394,5 +393,5 @@ def _release_all(controller: RescueController) -> None:
         lease.release()
     left = controller.holds.active(cache.snapshot())
     if left:
-        nodes = "; ".join(_held(node.name, hold) for node, hold in left)
+        nodes = "; ".join(map(_held, left))
         raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")

@@ -12,10 +12,10 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.backoff import Backoff
 from ...model.reason import Reason
+from ...rescue.held_nodes import HeldNode
 from ...rescue.nomination_alone import OTHERS_TERMINATING
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan, Victim
 from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED, pod_names
@@ -123,9 +123,10 @@ def limit_of(choice: Choice, pods: Sequence[Pod]) -> PlanLimit:
 class Clearing:
     """The clearing of one node for a pod. It is replaced as a whole when another node is cleared, or none.
 
-    - ``hold``: the hold on the node; None if another party's taint reserves the node
+    - ``hold``: the hold on the node; None if another party's taint or the nomination alone reserves the node
     - ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to the node
-    - ``ends_at_s``: the deadline of the hold; the node is released then at the latest
+    - ``ends_at_s``: the node is released then at the latest
+    - ``nominates``: no taint reserves the node
     - ``nominated_version``: the version of the pod that was last nominated for the node
     - ``planned_objects``: the pod, its node, and the pods on it, as they were in the last step in which the pod fitted
     """
@@ -134,6 +135,7 @@ class Clearing:
     hold: t.Optional[Hold] = None
     give_up_at_s: float = 0.0
     ends_at_s: float = 0.0
+    nominates: bool = False
     nominated_version: str = ""
     planned_objects: tuple[object, ...] = ()
 
@@ -175,7 +177,7 @@ class RescueTask:
     """The reason that was last reported."""
     was_possible: bool = False
     """Evictions were possible in the last plan."""
-    planned_hold: t.Optional[tuple[Node, Hold]] = None
+    planned_hold: t.Optional[HeldNode] = None
     """The hold of the plan of a dry run, with the node as it was then."""
     waits: dict[str, float] = field(default_factory=dict)
     """The start of each wait, by the code of its reason."""
@@ -318,6 +320,11 @@ class RescueTask:
         """True if only other rescues, their terminating pods, or the settle time of the scheduler delay its start."""
         code = self.reason.code if self.reason is not None else ""
         return self.status == PLANNED or code in (QUEUED, OTHERS_TERMINATING, SETTLING)
+
+    @property
+    def may_be_resumed(self) -> bool:
+        """True if the pods that end may have been evicted for it by a program that has ended."""
+        return self.stage == WATCHED and not self.loaded and self.reason is not None and self.reason.code == CAPACITY_BECOMING_FREE
 
     def is_expected(self, now_at_s: float) -> bool:
         """Return whether the pod is expected to get the expected node or the next node of its plan.

@@ -11,7 +11,7 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...scheduler.filters.taint_toleration import tolerates
-from ...state.hold import Hold, hold_taint, is_foreign_taint
+from ...state.hold import hold_taint, is_foreign_taint
 from ..options import NONE, RescueOptions
 from ..victims.node_pod import NodePod
 
@@ -26,14 +26,13 @@ class ReturnCheck(t.NamedTuple):
 
     It could if its priority is at least the same, it tolerates the taint of the hold, and it fits on no other node. The taint rejects only
     pods that do not tolerate it, and most critical add-ons tolerate the default key. ``pod``: the pod that needs the capacity.
-    ``fits_elsewhere``: returns whether a pod's replacement fits on another node. ``held``: the holds by node name.
+    ``fits_elsewhere``: returns whether a pod's replacement fits on another node.
     """
 
     pod: Pod
     nodes: Mapping[str, Node]
     options: RescueOptions
     fits_elsewhere: t.Callable[[Pod], bool]
-    held: Mapping[str, Hold]
 
     def violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return a reason if the replacement of this pod could use the capacity that the pod frees. None otherwise.
@@ -49,9 +48,9 @@ class ReturnCheck(t.NamedTuple):
         node, key = self.nodes[pod.spec.node_name], self.options.hold_taint_key
         # A foreign taint of the same key replaces the hold. With ``hold: none`` and without such a taint, nothing rejects a replacement,
         # and this rule does not apply.
-        taints = [taint for taint in node.spec.taints or () if is_foreign_taint(taint, key, self.held.get(node.name))]
+        taints = [taint for taint in node.spec.taints or () if is_foreign_taint(taint, key)]
         if not taints and self.options.hold != NONE:
-            taints = [hold_taint(self.pod, key)]
+            taints = [hold_taint(key)]
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)
 
 

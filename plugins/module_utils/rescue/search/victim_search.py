@@ -10,8 +10,8 @@ until its victims are known and the scheduler's filters accept them. The cost is
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
@@ -27,7 +27,6 @@ from ...scheduler.filters.node_affinity import named_nodes, required_node_affini
 from ...scheduler.node_info import PodLoad
 from ...scheduler.static_filters import static_filters
 from ...scheduler.static_signature import static_signature
-from ...state.hold import Hold
 from ..critical import effective_priority
 from ..eviction_rules.eviction_filter import EvictionFilter, node_pod_of, preemptor_of
 from ..eviction_rules.grace_period import victim_grace_period_s
@@ -65,7 +64,6 @@ class VictimSearch:
     budgets: PdbLedger
     profiles: Profiles
     excluded_victims: frozenset[str] = frozenset()
-    held: Mapping[str, Hold] = field(default_factory=dict)
     windows: t.Optional[MaintenanceWindows] = None
     rescued: frozenset[str] = frozenset()
 
@@ -82,7 +80,7 @@ class VictimSearch:
         self._capacity.update(cluster_state, budgets)
         self.context = SearchContext(pod, cluster_state, options, budgets, self.profiles)
         self.unknown = self.context.runner.unknown
-        return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, self.context.costs.fits_elsewhere, self.held)
+        return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, self.context.costs.fits_elsewhere)
         self.eviction_filter = EvictionFilter(pod, options, budgets, self.excluded_victims, return_check, self.windows, self.rescued)
 
     def best(self, node_names: t.Optional[Collection[str]] = None) -> t.Optional[Choice]:

@@ -15,19 +15,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     RequestTarget,
     api_error,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state import rescue_attempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
-    MAX_HOLD_RECORDS,
-    HoldRecord,
-    hold_record_key,
-    make_hold,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, start
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import start
 
 from tests.unit.support.fakes import CRITICAL, Json, Scene, again, node, pod, scene
 
@@ -283,28 +274,6 @@ def test_rescue_that_loses_a_node_with_a_permanent_taint_has_failed_where_no_oth
     assert (task.status, task.reason.code) == ("failed", "no_other_node") and "does not tolerate" in task.reason.text
 
 
-def test_rescue_waits_while_there_is_no_space_for_the_record_of_its_hold() -> None:
-    on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m")])
-    critical = Pod(metadata=ObjectMeta(namespace="kube-system", name="x", uid="x"))
-    for number in range(MAX_HOLD_RECORDS):
-        name = f"held-{number}"
-        on.cluster.nodes[name] = node(name, cpu="0")
-        hold = make_hold(critical, key="CriticalAddonsOnly", deadline_s=4e9, writer="w")
-        on.cluster.records[hold_record_key(name)] = HoldRecord(name, f"n-{name}", hold).to_text()
-        on.cluster.nodes[name]["spec"]["taints"] = [{"key": hold.key, "value": hold.value, "effect": "NoSchedule"}]
-    waiting = {**pod("x", "64"), "metadata": {"name": "x", "namespace": "kube-system", "uid": "x"}, "status": {"phase": "Pending"}}
-    come(on, waiting)
-    on.controller.reconcile()
-    task = next(task for task in on.controller.tasks.values() if task.uid == "u-dns")
-    assert task.reason is not None and (task.status, task.reason.code) == ("waiting", "too_many_holds")
-    assert on.cluster.evicted == [] and [entry for entry in on.attempts.kept.values() if entry.attempts] == []
-    del on.cluster.records[hold_record_key("held-0")]
-    del on.cluster.nodes["held-0"]
-    task.plan_at_s = 0.0
-    on.controller.reconcile()
-    assert on.cluster.evicted == ["v-n"]
-
-
 def test_entries_that_do_not_fit_into_the_config_map_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m")])
     monkeypatch.setattr(rescue_attempts, "MAX_ENTRIES", 1)
@@ -315,14 +284,3 @@ def test_entries_that_do_not_fit_into_the_config_map_are_named_once(monkeypatch:
     on.controller.reconcile()
     (said,) = [text for text in on.notes.errors if "is full" in text]
     assert "a/0, a/1, a/2, a/3, a/4 and others" in said
-
-
-def test_owner_that_names_a_record_changes_no_record() -> None:
-    """A tenant chooses the UID in an owner reference."""
-    on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m")])
-    on.cluster.pods["dns"]["metadata"]["ownerReferences"][0]["uid"] = "hold.n"
-    on.controller.reconcile()
-    assert on.cluster.evicted == ["v-n"] and "hold.n" not in on.attempts.kept
-    assert all(isinstance(entry, AttemptRecord) and entry.under_way for entry in on.attempts.kept.values())
-    kept = replace(next(iter(on.attempts.kept.values())), victims={})
-    assert kept.under_way

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import copy
-import json
-import threading
 import time
 import typing as t
 
@@ -24,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import holds, requests, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
@@ -32,7 +30,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
 
 from tests.unit.support.fakes import Scene, again, end_of, end_settling, full_nodes, key_of, node, pod, retry_now, run_on, scene, under_way
 
@@ -256,7 +254,7 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
     assert the_task(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept[DNS].under_way
     clock = run._Clock(60)
     assert run._needs_lease(on.controller) and end_of(on, clock) is None
-    assert list(on.controller.still_held) == ["n"] and on.controller.unrecorded == [the_task(on)]
+    assert [held.node.name for held in on.controller.still_held] == ["n"] and on.controller.unrecorded == [the_task(on)]
     on.lease.held = True
     on.controller.reconcile()
     assert on.cluster.held == [] and under_way(on) == [] and end_of(on, clock) is End.DONE
@@ -306,16 +304,14 @@ def test_an_attempt_whose_record_has_lost_its_answer_does_not_stay_under_way(mon
 def test_a_hold_that_is_there_again_counts_a_minute_after_its_release(monkeypatch: pytest.MonkeyPatch) -> None:
     on = full_nodes("n")
     on.controller.reconcile()
-    ((held, hold),) = on.controller.holds_seen()
-    before, records = dict(on.cluster.nodes), dict(on.cluster.records)
-    before["n"] = copy.deepcopy(before["n"])
-    assert on.controller.holds.release(held, hold) and on.controller.holds.active(on.cluster.snapshot()) == []
-    on.cluster.nodes, on.cluster.records = before, records
-    on.controller.holds._records.read()
+    (held,) = on.controller.holds_seen()
+    before = copy.deepcopy(on.cluster.nodes)
+    assert on.controller.holds.release(held) and on.controller.holds.active(on.cluster.snapshot()) == []
+    on.cluster.nodes = before
     assert on.controller.holds.active(on.cluster.snapshot()) == []
     after_s = time.monotonic() + holds.SHOWN_FOR_S
     monkeypatch.setattr(time, "monotonic", lambda: after_s)
-    assert [again.uid for _node, again in on.controller.holds.active(on.cluster.snapshot())] == ["u-dns"]
+    assert [again.uid for again in on.controller.holds.active(on.cluster.snapshot())] == ["u-dns"]
 
 
 @pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])
@@ -399,16 +395,16 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
     on.controller.reconcile()
     on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     on.controller.release_own_holds()
-    assert on.cluster.held == [] and on.cluster.records == {}
+    assert on.cluster.held == []
     following = again(on)
     following.reconcile()
     (task,) = following.tasks.values()
-    assert on.cluster.held == ["n"] and list(on.cluster.records) == ["hold.n"] and task.clearing.node == "n"
+    assert on.cluster.held == ["n"] and task.clearing.node == "n"
     assert on.cluster.evicted == ["v-n"] and [victim.pod.metadata.name for victim in task.evicted] == ["v-n"]
     del on.cluster.pods["v-n"]
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     following.reconcile()
-    assert on.cluster.held == [] and on.cluster.records == {} and task.status == "rescued"
+    assert on.cluster.held == [] and task.status == "rescued"
 
 
 def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
@@ -419,71 +415,6 @@ def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
     following = again(on)
     following.reconcile()
     assert on.cluster.held == [] and on.cluster.evicted == ["v-n"]
-
-
-def test_a_forged_annotation_is_reported_once_and_ignored() -> None:
-    on = full_nodes("n", "m")
-    forged = make_hold(decode_json(Pod, json.dumps(on.cluster.pods["dns"])), key="", deadline_s=time.time() + 60, writer="kubelet")
-    on.cluster.nodes["m"]["metadata"]["annotations"] = {HOLD_ANNOTATION: encode_json(forged).decode()}
-    for _tick in range(3):
-        on.controller.reconcile()
-    assert on.cluster.evicted == ["v-n"] and on.controller.holds.unproven == ["m"]
-    assert [text for text in on.notes.errors if "node m has an annotation" in text] == on.notes.errors
-
-
-def test_no_node_is_held_without_a_record() -> None:
-    on = full_nodes("n", "m")
-    on.cluster.refuse_record = lambda: InvalidError("data: Forbidden: field is immutable when `immutable` is set", status=422)
-    on.controller.reconcile()
-    assert on.cluster.held == [] and on.cluster.evicted == [] and the_task(on).status == "failed"
-    assert "cannot be recorded in ConfigMap kube-system/kube-scheduling-rescue" in str(the_task(on).reason)
-
-
-def test_a_record_outlives_a_taint_that_cannot_be_removed() -> None:
-    on = full_nodes("n")
-    on.controller.reconcile()
-    assert list(on.cluster.records) == ["hold.n"]
-    on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
-    del on.cluster.pods["dns"]
-    on.controller.reconcile()
-    assert list(on.cluster.records) == ["hold.n"] and on.controller.holds.expired == ["n"]
-    on.cluster.refuse_patch = lambda _name, _release: None
-    retry_now(on)
-    on.controller.reconcile()
-    assert on.cluster.records == {} and on.cluster.held == []
-
-
-def test_a_record_that_cannot_be_removed_yet_is_removed_later() -> None:
-    on = full_nodes("n")
-    on.controller.reconcile()
-    on.cluster.refuse_record = lambda: UnreachableError("gone")
-    del on.cluster.pods["dns"]
-    on.controller.reconcile()
-    assert on.cluster.held == [] and list(on.cluster.records) == ["hold.n"]
-    on.cluster.refuse_record = lambda: None
-    retry_now(on)
-    on.controller.reconcile()
-    assert on.cluster.records == {}
-
-
-def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
-    on = full_nodes("n", "m")
-    on.controller.reconcile()
-    del on.cluster.nodes["n"], on.cluster.pods["v-n"]
-    on.controller.reconcile()
-    assert list(on.cluster.records) == ["hold.m"] and on.cluster.held == ["m"]
-
-
-def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
-    on = full_nodes("n")
-    on.controller.reconcile()
-    on.controller.tasks.clear()  # the program that held the node was killed, and a user has removed its taint
-    on.cluster.evicted.clear()
-    on.cluster.nodes["n"]["spec"]["taints"] = []
-    on.controller.reconcile()
-    metadata, spec = on.cluster.nodes["n"]["metadata"], on.cluster.nodes["n"]["spec"]
-    assert (HOLD_ANNOTATION in metadata["annotations"]) == bool(spec.get("taints"))
-    assert bool(on.cluster.evicted) <= bool(spec.get("taints"))
 
 
 def test_a_run_that_ends_by_an_error_still_releases_its_nodes() -> None:
@@ -509,16 +440,6 @@ def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, 
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_run_that_cannot_read_the_cluster_fails_instead_of_finding_no_pods(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
-    monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
-    on = full_nodes("n", dry_run=dry_run)
-    fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
-    with pytest.raises(run.RescueError, match="no answer about the ConfigMap"):
-        run_on(on, dry_run=dry_run)
-    assert on.controller.tasks == {} and on.cluster.evicted == []
-
-
-@pytest.mark.parametrize("dry_run", [False, True])
 def test_a_run_continues_after_a_first_read_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     on = full_nodes("n", dry_run=dry_run)
     fail_reads_of_the_config_map(on, monkeypatch, times=1)
@@ -536,21 +457,6 @@ def test_a_run_whose_api_server_goes_away_before_anything_is_held_fails(monkeypa
     on.cluster.errors = {"pods": "connection refused"}
     with pytest.raises(run.RescueError, match="pods: connection refused"):
         run_on(on)
-
-
-def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(holds, "READ_EVERY_S", 0)
-    on = full_nodes("n")
-    on.controller.reconcile()
-    assert on.cluster.held == ["n"]
-    fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
-    ended = threading.Thread(target=lambda: run_on(on), daemon=True)
-    ended.start()
-    ended.join(30)
-    assert not ended.is_alive() and on.cluster.held == []
-    error = run._with_held_nodes(None, on.controller)
-    assert error is not None and "node n" in str(error) and "no answer about the ConfigMap" in str(error)
 
 
 def test_a_run_whose_api_server_goes_away_when_all_is_done_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -755,7 +661,7 @@ def test_program_that_takes_over_knows_what_was_evicted_before(evicted: bool) ->
         on.cluster.pods[name]["status"]["conditions"] = EVICTED
     other = scene([], [], max_victims=2)
     other.attempts.kept.update(on.attempts.kept)
-    other.cluster.nodes, other.cluster.pods, other.cluster.records = on.cluster.nodes, on.cluster.pods, on.cluster.records
+    other.cluster.nodes, other.cluster.pods = on.cluster.nodes, on.cluster.pods
     other.controller.reconcile()
     assert sorted(victim.pod.metadata.name for victim in the_task(other).evicted) == ["v1", "v2"]
     assert len(other.cluster.evicted) == 2 - evicted
@@ -965,12 +871,12 @@ def test_no_node_is_held_beyond_the_deadline_of_its_hold(takes_over: bool, pause
     on = full_nodes("n", wait_timeout_s=1, evict_timeout_s=1)
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
     on.controller.reconcile()
-    (_node, hold), *others = on.controller.holds_seen()
+    held, *others = on.controller.holds_seen()
     assert others == [] and on.cluster.held == ["n"]
     working = again(on, wait_timeout_s=3600, evict_timeout_s=3600) if takes_over else on.controller
     working.reconcile()
     assert working.clearing, "it clears the held node"
-    time.sleep(max(0.0, hold.deadline_s + 1.1 - time.time()))
+    time.sleep(max(0.0, held.hold.deadline_s + 1.1 - time.time()))
     (task,) = working.tasks.values()
     task.retry_at_s, task.plan_at_s = time.monotonic() + pause_s, 0.0
     working.reconcile()

@@ -27,14 +27,14 @@ UNKNOWN = task(IMPOSSIBLE, reason=UNEXPLAINED)
 FINISHED = task(is_finished=True)
 OVER = {"is_over": True}
 BLOCKED = {"is_blocked": True}
-HOLD = {"n": SimpleNamespace(uid="another")}
+HOLD = [SimpleNamespace(uid="another")]
 
 
 def facts(
     tasks: tuple[SimpleNamespace, ...] = (),
     *,
     problem: str = "",
-    still_held: dict[str, t.Any] | None = None,
+    still_held: t.Sequence[t.Any] = (),
     clearing: bool = False,
     expired: bool = False,
     **of_clock: bool,
@@ -44,7 +44,7 @@ def facts(
         tasks={str(number): one for number, one in enumerate(tasks)},
         problem=problem,
         unrecorded=[],
-        still_held=still_held or {},
+        still_held=still_held,
         clearing=tasks if clearing else [],
         holds=SimpleNamespace(expired=["n"] if expired else [], orphaned=[]),
         environment=SimpleNamespace(lease=SimpleNamespace(held=True, holder="")),

@@ -52,6 +52,11 @@ def code(on: Scene, name: str) -> str:
     return task.reason.code if task.reason is not None else ""
 
 
+def cleared(on: Scene) -> set[str]:
+    """The nodes that are being cleared."""
+    return {task.clearing.node for task in on.controller.clearing}
+
+
 def bind(on: Scene, name: str, to: str) -> None:
     """The victim has ended, and the scheduler has bound the pod."""
     del on.cluster.pods[f"v-{to}"]
@@ -74,7 +79,7 @@ def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:
     on = two_rescues(first_tolerates=False)
     on.controller.reconcile()
     again(on)
-    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "queued" and on.cluster.held == ["n"]
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "queued" and cleared(on) == {"n"}
     bind(on, "first", "n")
     again(on)
     assert on.cluster.evicted == ["v-n", "v-m"]
@@ -93,7 +98,7 @@ def test_no_other_rescue_begins_while_the_first_eviction_is_not_answered_yet() -
         on.controller.reconcile()
         again(on)
         assert list(on.controller.tasks["u-first"].uncertain_evictions) == ["u-v-n"]
-        assert on.cluster.evicted == [] and code(on, "other") == "queued" and on.cluster.held == ["n"]
+        assert on.cluster.evicted == [] and code(on, "other") == "queued" and cleared(on) == {"n"}
     finally:
         answered.set()
 
@@ -126,7 +131,7 @@ def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_und
     on = two_rescues(first_tolerates=False)
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
     on.controller.reconcile()
-    assert set(on.cluster.held) == {"n", "m"}, "a budget that turns down the first one does not keep the other one from beginning"
+    assert cleared(on) == {"n", "m"}, "a budget that turns down the first one does not keep the other one from beginning"
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     again(on)
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
@@ -142,7 +147,7 @@ def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_af
     assert end_of(on, run._Clock(600)) is None, "the run waits for it"
     bind(on, "other", "m")
     again(on)
-    assert on.cluster.evicted == ["v-m", "v-n"] and on.cluster.held == ["n"]
+    assert on.cluster.evicted == ["v-m", "v-n"] and cleared(on) == {"n"}
 
 
 def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_becomes_free() -> None:
@@ -258,14 +263,14 @@ def test_a_rescue_that_a_taint_keeps_waits_with_its_node_while_a_nomination_alon
     on = two_rescues(first_tolerates=False)
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
     on.controller.reconcile()
-    assert set(on.cluster.held) == {"n", "m"} and on.cluster.evicted == []
+    assert cleared(on) == {"n", "m"} and on.cluster.evicted == []
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     first = on.controller.tasks["u-first"]
     first.evicted.append(Victim(on.cluster.pod("u-v-n") or Pod(), 0, Reason("x", "x"), 1))
     first.grace_ends_at_s["u-v-n"] = time.monotonic() + 1
     on.cluster.assume_terminating("u-v-n")
     again(on)
-    assert on.cluster.evicted == [] and set(on.cluster.held) == {"n", "m"} and on.controller.tasks["u-other"].is_clearing
+    assert on.cluster.evicted == [] and cleared(on) == {"n", "m"} and on.controller.tasks["u-other"].is_clearing
     bind(on, "first", "n")
     again(on)
     assert on.cluster.evicted == ["v-m"]
@@ -360,7 +365,7 @@ def test_a_version_of_the_pod_is_nominated_once() -> None:
 def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
     on = one_rescue()
     if end == "released":
-        on.controller.release_all_holds()
+        on.controller.release_own_holds()
     clear(on)
     if end == "lease lost":
         on.lease.held = False

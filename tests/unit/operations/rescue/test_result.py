@@ -10,14 +10,10 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import HoldChange, RescueResult, rescue_result
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
-    HOLD_ANNOTATION,
-    Hold,
-    hold_patch,
-    make_hold,
-    release_patch,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.held_nodes import HeldNode
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import Hold, hash_of, hold_patch
 
+from tests.unit.state.test_hold import applied
 from tests.unit.support.cluster import struct
 from tests.unit.support.fakes import Scene, node, pod, scene
 
@@ -53,62 +49,23 @@ def test_the_message_of_a_failed_task_has_no_code() -> None:
 OTHER_TAINT = {"key": "dedicated", "value": "db", "effect": "NoExecute"}
 
 
-def hold_on(key: str = "kube-scheduling.onprem/rescue") -> Hold:
-    return make_hold(struct(Pod, pod("dns", "500m")), key=key, deadline_s=1_700_000_000, writer="a test")
+HOLD = Hold("kube-scheduling.onprem/rescue", hash_of(struct(Pod, pod("dns", "500m"))), 1_700_000_000)
 
 
-def diff_of(document: Json, hold: Hold, *, is_release: bool) -> tuple[Json, Json]:
-    change = HoldChange(struct(Node, document), hold, is_release)
+def diff_of(document: Json, *, is_release: bool) -> tuple[Json, Json]:
+    change = HoldChange(HeldNode(struct(Node, document), HOLD, struct(Pod, pod("dns", "500m"))), is_release)
     (diff,) = rescue_result(RescueResult([], [change]), named=False, diff=True)["diff"]
+    assert diff["before_header"] == diff["after_header"] == f"Node n, {'released from' if is_release else 'held for'} pod kube-system/dns"
     return diff["before"], diff["after"]
 
 
-def changed_by(document: Json, operations: list[Json]) -> Json:
-    """The hold annotation and the taints after a JSON patch whose tests pass."""
-    annotations, taints = dict(document["metadata"].get("annotations") or {}), document["spec"].get("taints") or []
-    for operation in operations:
-        if operation["path"] == "/metadata/annotations" and operation["op"] != "test":
-            annotations = operation.get("value", {})
-        elif operation["path"].startswith("/metadata/annotations/"):
-            if operation["op"] == "remove":
-                del annotations[HOLD_ANNOTATION]
-            elif operation["op"] != "test":
-                annotations[HOLD_ANNOTATION] = operation["value"]
-        elif operation["path"] == "/spec/taints" and operation["op"] != "test":
-            taints = operation.get("value", [])
-    shown = {name: text for name, text in annotations.items() if name == HOLD_ANNOTATION}
-    return {"metadata": {"annotations": shown}, "spec": {"taints": taints}}
-
-
-@pytest.mark.parametrize("annotations", [{}, {"other": "x"}, {HOLD_ANNOTATION: "junk"}], ids=["none", "other", "unproven"])
-@pytest.mark.parametrize("key", ["kube-scheduling.onprem/rescue", ""], ids=["taint", "nomination"])
-def test_diff_of_a_placed_hold_is_the_change_of_its_patch(annotations: dict[str, str], key: str) -> None:
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held already"])
+def test_diff_of_a_hold_is_the_change_of_its_patch(held: bool) -> None:
     document = node("n")
-    document["metadata"]["annotations"] = annotations
     document["spec"]["taints"] = [OTHER_TAINT]
-    hold = hold_on(key)
-    before, after = diff_of(document, hold, is_release=False)
-    assert before == changed_by(document, [])
-    assert after == changed_by(document, hold_patch(document, hold))
-    assert before != after
-
-
-@pytest.mark.parametrize("key", ["kube-scheduling.onprem/rescue", ""], ids=["taint", "nomination"])
-def test_diff_of_a_released_hold_is_the_change_of_its_patch(key: str) -> None:
-    document, hold = node("n"), hold_on(key)
-    document["metadata"]["annotations"] = {}
-    document["spec"]["taints"] = [OTHER_TAINT]
-    held = changed_by(document, hold_patch(document, hold))
-    document["metadata"]["annotations"], document["spec"]["taints"] = held["metadata"]["annotations"], held["spec"]["taints"]
-    before, after = diff_of(document, hold, is_release=True)
-    assert before == held
-    assert after == changed_by(document, release_patch(document, hold))
-    assert before != after
-
-
-def test_diff_of_a_hold_that_was_on_the_node_already_shows_the_node_without_it() -> None:
-    document, hold = node("n"), hold_on()
-    document["metadata"]["annotations"] = {}
-    held = changed_by(document, hold_patch(document, hold))
-    document["metadata"]["annotations"], document["spec"]["taints"] = held["metadata"]["annotations"], held["spec"]["taints"]
-    assert diff_of(document, hold, is_release=False) == ({"metadata": {"annotations": {}}, "spec": {"taints": []}}, held)
+    free = {"spec": {"taints": [OTHER_TAINT]}}
+    after = {"spec": {"taints": applied(document, hold_patch(document, HOLD, ""))["spec"]["taints"]}}
+    if held:
+        document["spec"]["taints"] = after["spec"]["taints"]
+    assert diff_of(document, is_release=False) == (free, after)
+    assert diff_of(document, is_release=True) == (after, free)
