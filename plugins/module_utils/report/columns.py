@@ -122,13 +122,6 @@ def busiest_of(grid: Grid, report: Report, *, max_columns: int) -> Grid:
     return Grid(grid.unit, [*shown, Column(f"{others} others", "", rest)], others=others)
 
 
-def choose_grid(report: Report, *, max_columns: int) -> Grid:
-    """Return the finest grid with at most ``max_columns`` columns, but at least 2."""
-    candidates = grids(report)
-    fitting = [grid for grid in candidates if len(grid.columns) <= max_columns]
-    return fitting[0] if fitting else busiest_of(candidates[-1], report, max_columns=max_columns)
-
-
 def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]:
     """Return name, replicas before and replicas after of the domains with most replicas of these workloads."""
     before, after = report.replicas
