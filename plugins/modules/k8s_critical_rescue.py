@@ -14,8 +14,8 @@ author:
 description:
   - Finds critical pods (DNS, network, metrics, DaemonSets of kube-system) that are pending because all nodes are full. Evicts the smallest
     set of pods with the lowest priorities that frees enough capacity, never against a PodDisruptionBudget.
-  - Reserves the capacity by a taint with the hash of the pod until the pod is bound, and then removes exactly that taint. The next run
-    takes over or releases the nodes that a killed run has left held.
+  - Reserves the capacity until the pod is bound, by a taint with the hash of the pod and a deadline. The next run continues the rescues of
+    a killed run, or releases their nodes.
   - Waits for O(settle_time) first where kube-scheduler may preempt pods, because its preemption is faster. A rescue helps where
     preemption does not, for example among pods of equal priority, for pods that are critical only by annotation, with a profile without
     preemption, or if the scheduler's victims do not end. The scheduler's preemption may violate PodDisruptionBudgets; C(docs/rescue.md)
@@ -31,8 +31,8 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows taints and annotation of each node that is held or released, before and after, and the evicted pods by node. A node that is
-        held and released by the same run appears twice.
+      - Shows the taints of each node that is held or released, before and after, and the evicted pods by node. A node that is held and
+        released by the same run appears twice.
   idempotent:
     description: A second run with the same options changes nothing.
     support: partial

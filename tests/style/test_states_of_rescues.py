@@ -33,7 +33,7 @@ RUNS_IN = {
     "task.is_clearing": CLEARING,
     "self.clearing": CLEARING,
     "task.is_plan": ("ended",),
-    "not self.tasks[hold.uid].is_clearing": ("watched",),  # Holds.reconcile returns no hold of a rescue that has ended
+    "not self.tasks[found.uid].is_clearing": ("watched",),  # Holds.reconcile returns no hold of a rescue that has ended
     "_step": BEFORE_THE_END,
     "_step_finished": ("ended",),
 }
@@ -82,7 +82,7 @@ def test_every_event_of_an_effect_or_of_the_controller_has_a_row_in_each_state_i
 
 
 def test_a_second_held_node_of_a_rescue_without_a_check_is_found() -> None:
-    planted = (FOLDER / "controller.py").read_text().replace("if not self.tasks[hold.uid].is_clearing:", "if True:")
+    planted = (FOLDER / "controller.py").read_text().replace("if not self.tasks[found.uid].is_clearing:", "if True:")
     assert ("evicting", "hold_found") in needed(planted)
 
 

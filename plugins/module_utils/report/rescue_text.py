@@ -55,7 +55,7 @@ def render_rescue(
         lines += ["", *_about(pod)]
     lines += [""] if released else []
     verb = "would be released" if plan else "released"
-    lines += [f"{verb}: node {entry['node']}, held for {entry['pod']}" for entry in released]
+    lines += [f"{verb}: node {entry['node']}, held for {entry['pod'] or 'a pod that is gone'}" for entry in released]
     objects = skipped_objects(result)
     lines += ["", "Objects that cannot be decoded:"] if objects else []
     lines += [f"{INDENT}{name}: {reason}" for name, reason in sorted(objects.items())]

@@ -27,8 +27,13 @@ class HeldNode(t.NamedTuple):
 
     @property
     def pod_name(self) -> str:
-        """Namespace and name of the pod."""
-        return self.pod.metadata.full_name if self.pod is not None else "that does not exist any more"
+        """Namespace and name of the pod; empty if it does not exist any more."""
+        return self.pod.metadata.full_name if self.pod is not None else ""
+
+    @property
+    def pod_text(self) -> str:
+        """The pod in a sentence."""
+        return f"pod {self.pod_name}" if self.pod is not None else "a pod that is gone"
 
 
 def held_nodes(snapshot: ClusterSnapshot, *, without: Mapping[str, Hold]) -> dict[str, HeldNode]:

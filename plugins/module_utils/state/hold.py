@@ -110,20 +110,17 @@ def hold_patch(node: Json, hold: Hold, note: str) -> JsonPatch:
 
 
 def release_patch(node: Json, hold: Hold) -> JsonPatch:
-    """Return the patch that removes the taint of this hold, and the annotation. It is empty if the node has another hold or neither."""
-    found, taints = hold_in(node), node["spec"].get("taints")
-    if found not in (None, hold):
-        return []
-    text = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-    untainting = _with_taints(taints, [taint for taint in taints if _hold_of(taint) is None]) if found is not None else []
-    if text is None:
-        return untainting
-    return [*untainting, {"op": "test", "path": _HOLD_ANNOTATION_PATH, "value": text}, {"op": "remove", "path": _HOLD_ANNOTATION_PATH}]
+    """Return the patch that removes the taint of this hold, and the annotation if the node has no other hold. It is empty without both."""
+    found, taints = holds_in(node), node["spec"].get("taints")
+    patch = _with_taints(taints, [taint for taint in taints if _hold_of(taint) != hold]) if hold in found else []
+    if HOLD_ANNOTATION in (node["metadata"].get("annotations") or {}) and not set(found).difference({hold}):
+        patch.append({"op": "remove", "path": _HOLD_ANNOTATION_PATH})
+    return patch
 
 
-def hold_in(node: Json) -> Hold | None:
-    """Return the hold of the node as it was read, or None."""
-    return next((hold for taint in node["spec"].get("taints") or () if (hold := _hold_of(taint)) is not None), None)
+def holds_in(node: Json) -> list[Hold]:
+    """Return the holds of the node as it was read. Two of them have different keys."""
+    return [hold for taint in node["spec"].get("taints") or () if (hold := _hold_of(taint)) is not None]
 
 
 def taint_json(taint: Taint) -> Json:

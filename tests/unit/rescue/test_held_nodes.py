@@ -33,7 +33,7 @@ def test_the_hash_finds_the_pod_pending_or_bound(pod: t.Any) -> None:
 
 def test_a_pod_with_the_same_name_is_another_pod() -> None:
     (held,) = look(pending(name="dns", metadata={"uid": "newer"})).values()
-    assert held.pod is None and held.uid == "" and held.pod_name == "that does not exist any more"
+    assert held.pod is None and held.uid == held.pod_name == "" and held.pod_text == "a pod that is gone"
 
 
 def test_a_hold_that_was_released_does_not_count_but_a_newer_one_does() -> None:

@@ -15,10 +15,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
     HOLD_ANNOTATION,
     Hold,
     hash_of,
-    hold_in,
     hold_note,
     hold_on,
     hold_patch,
+    holds_in,
     is_foreign_taint,
     read_hold,
     release_patch,
@@ -74,7 +74,7 @@ def test_a_hold_is_put_beside_everything_and_removed_alone(before: Json) -> None
     held = applied(before, hold_patch(before, hold(), "a note"))
     assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), taint_json(hold().taint)]
     assert held["metadata"]["annotations"][HOLD_ANNOTATION] == "a note"
-    assert hold_on(decode_json(Node, encode_json(held))) == hold_in(held) == hold()
+    assert [hold_on(decode_json(Node, encode_json(held)))] == holds_in(held) == [hold()]
     released = applied(held, release_patch(held, hold()))
     assert released["spec"] == before["spec"]
     assert released["metadata"].get("annotations") in (before["metadata"].get("annotations"), {})
@@ -105,10 +105,18 @@ def test_no_other_hold_is_removed(other: Hold) -> None:
     assert release_patch(held, hold()) == [] == release_patch(document(), hold())
 
 
+def test_of_two_holds_with_different_keys_only_the_given_one_is_removed() -> None:
+    other = hold("u-2", key="example.com/held")
+    held = document([taint_json(other.taint), taint_json(hold().taint)], {HOLD_ANNOTATION: "a note"})
+    released = applied(held, release_patch(held, hold()))
+    assert holds_in(released) == [other] and HOLD_ANNOTATION in released["metadata"]["annotations"]
+    assert holds_in(applied(released, release_patch(released, other))) == []
+
+
 @pytest.mark.parametrize("annotations", [{}, {HOLD_ANNOTATION: "edited"}])
 def test_an_edited_annotation_changes_nothing(annotations: dict[str, str]) -> None:
     held = document([OTHER, taint_json(hold().taint)], annotations)
-    assert hold_in(held) == hold()
+    assert holds_in(held) == [hold()]
     released = applied(held, release_patch(held, hold()))
     assert released["spec"]["taints"] == [OTHER] and released["metadata"]["annotations"] == {}
 
@@ -130,7 +138,7 @@ def test_an_edited_annotation_changes_nothing(annotations: dict[str, str]) -> No
     ],
 )
 def test_any_other_taint_is_no_hold(taint: Json) -> None:
-    assert hold_in(document([{**taint_json(hold().taint), **taint}])) is None
+    assert holds_in(document([{**taint_json(hold().taint), **taint}])) == []
 
 
 def test_the_value_is_a_label_value_and_different_for_each_pod() -> None:

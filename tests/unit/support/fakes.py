@@ -36,7 +36,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import hold_in
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import holds_in
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
@@ -289,7 +289,7 @@ class Cluster:
 
     @property
     def held(self) -> list[str]:
-        return [name for name, item in self.nodes.items() if hold_in(item) is not None]
+        return [name for name, item in self.nodes.items() if holds_in(item)]
 
 
 class Lease:

@@ -377,7 +377,7 @@ class RescueController:
     def keep_holds(self) -> None:
         """Keep the holds of the rescues that have begun. The next program continues these rescues, or releases their nodes.
 
-        The program ends then. Its hold records and attempts are complete, as after the end of a killed program.
+        The program ends then. Its holds and attempts are complete, as after the end of a killed program.
         """
         for task in self.clearing:
             self._kept.add(task.uid)

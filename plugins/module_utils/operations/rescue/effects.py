@@ -56,7 +56,7 @@ from .task import FAILED, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Clearing, E
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
 POSTPONED_FOR_S = 5.0
-"""Seconds until the next plan for a pod whose rescue is not possible now: back-off, used-up attempts, or a full ConfigMap."""
+"""Seconds until the next plan for a pod whose rescue is not possible now: back-off or used-up attempts."""
 EXCLUDE_AFTER_DENIAL_S = 60.0
 """Seconds for which a pod is excluded after another denial, for example by a webhook."""
 NO_NOMINATION_FOR_S = 600.0

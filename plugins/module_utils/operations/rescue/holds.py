@@ -13,7 +13,7 @@ from ...kube.client.errors import ConflictError, KubeError, NotFoundError, is_pe
 from ...kube.client.resources import NODES
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.held_nodes import HeldNode, held_nodes
-from ...state.hold import Hold, Json, JsonPatch, hold_in, hold_note, hold_patch, release_patch
+from ...state.hold import Hold, Json, JsonPatch, hold_note, hold_patch, holds_in, release_patch
 from ..common.guarded_patch import MAX_TRIES, write_guarded
 from .environment import ReconcileView, RescueEnvironment
 from .requests import withdraw
@@ -96,7 +96,7 @@ class Holds:
         self.own.pop(name, None)
         if was_there:
             self._observer.on_released(held)
-            self._events.on_node(held.node, "RescueHoldReleased", f"no longer held for pod {held.pod_name}")
+            self._events.on_node(held.node, "RescueHoldReleased", f"no longer held for {held.pod_text}")
         return True
 
     def _withdraw(self, held: HeldNode) -> None:
@@ -136,11 +136,12 @@ def place_hold(api: KubeApi, node_name: str, hold: Hold, note: str, *, dry_run: 
     """
 
     def operations(node: Json) -> JsonPatch:
-        found = hold_in(node)
-        if found == hold:
-            return []  # the hold is already there: only the answer was lost
-        if found is not None and found.pod_hash != hold.pod_hash:
-            raise NodeTakenError(f"node {node_name} is held for another pod, until {found.deadline} at most")
+        found = holds_in(node)
+        if hold in found:
+            return []  # only the answer was lost
+        other = next((one for one in found if one.pod_hash != hold.pod_hash), None)
+        if other is not None:
+            raise NodeTakenError(f"node {node_name} is held for another pod, until {other.deadline} at most")
         return hold_patch(node, hold, note)
 
     try:

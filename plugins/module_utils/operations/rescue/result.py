@@ -115,7 +115,7 @@ def _diff(run: RescueResult) -> list[Json]:
 
 def _hold_diff(change: HoldChange) -> Json:
     (node, hold, _pod), is_release = change.held, change.is_release
-    header = f"Node {node.name}, {'released from' if is_release else 'held for'} pod {change.held.pod_name}"
+    header = f"Node {node.name}, {'released from' if is_release else 'held for'} {change.held.pod_text}"
     others = [taint_json(taint) for taint in node.spec.taints or () if taint != hold.taint]
     held = [*others, taint_json(hold.taint)]
     before, after = (held, others) if is_release else (others, held)

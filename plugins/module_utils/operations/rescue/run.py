@@ -294,7 +294,7 @@ def _fail_unfinished(tasks: list[RescueTask], error: KubeError) -> None:
 
 def _held(held: HeldNode) -> str:
     taint = held.hold.taint
-    return f"node {held.node.name} has the taint {taint.key}={taint.value}:{taint.effect} for pod {held.pod_name}"
+    return f"node {held.node.name} has the taint {taint.key}={taint.value}:{taint.effect} for {held.pod_text}"
 
 
 def _add_releases(controller: RescueController, result: RescueResult) -> None:

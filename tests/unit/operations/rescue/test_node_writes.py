@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
     place_hold,
     release_hold,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import hold_in
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import holds_in
 
 from tests.unit.state.test_hold import NOW, OTHER, Json, applied, document, hold
 
@@ -52,7 +52,7 @@ def test_hold_and_release_are_written_once() -> None:
     api: t.Any = NodeApi(document([OTHER], {}))
     place_hold(api, "n", hold(), "")
     place_hold(api, "n", hold(), "")
-    assert api.patches == 1 and hold_in(api.document) == hold()
+    assert api.patches == 1 and holds_in(api.document) == [hold()]
     assert release_hold(api, "n", hold()) and not release_hold(api, "n", hold())
     assert api.patches == 2 and api.document == document([OTHER], {})
 
@@ -67,7 +67,7 @@ def test_hold_is_written_after_other_clients_have_written_to_the_node(error: typ
 
     api: t.Any = NodeApi(document([OTHER], {}), write)
     place_hold(api, "n", hold(), "")
-    assert api.patches == MAX_TRIES and hold_in(api.document) == hold()
+    assert api.patches == MAX_TRIES and holds_in(api.document) == [hold()]
     assert api.document["spec"]["taints"][1]["key"] == "k4", "the taint of the other client is kept"
 
 
@@ -103,4 +103,4 @@ def test_another_pod_s_hold_is_not_replaced_and_an_older_one_of_the_pod_is() -> 
     with pytest.raises(NodeTakenError, match="node n is held for another pod, until "):
         place_hold(api, "n", hold("u-2"), "")
     place_hold(api, "n", hold(deadline_s=NOW + 90), "")
-    assert hold_in(api.document) == hold(deadline_s=NOW + 90) and len(api.document["spec"]["taints"]) == 2
+    assert holds_in(api.document) == [hold(deadline_s=NOW + 90)] and len(api.document["spec"]["taints"]) == 2

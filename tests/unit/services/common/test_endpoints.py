@@ -81,7 +81,7 @@ def test_metrics_can_be_parsed(served: Served) -> None:
     assert families["kube_scheduling_rescue_evictions"].samples[0].value == 2
     own = {name.removeprefix("kube_scheduling_rescue_") for name in families if name.startswith("kube_scheduling_rescue_")}
     assert own >= {"pending_critical_pods", "rescues", "evictions", "unschedulable_to_bound_seconds", "holds", "leader"}
-    assert own >= {"planning_seconds", "errors", "oldest_hold_seconds"}
+    assert own >= {"planning_seconds", "errors", "hold_overdue_seconds"}
     others = {name.partition("_")[0] for name in families if not name.startswith("kube_scheduling_rescue_")}
     assert others <= {"process", "python"}
 
