@@ -125,7 +125,7 @@ class Daemon:
             self._problem = str(error)
             self._observer.on_error(self._problem)
             return STALE_RETRY_S
-        self._metrics.set_holds([held.hold for held in self._controller.holds.active(snapshot)], self._api.now_s)
+        self._metrics.set_holds([held.hold for held in self._controller.holds.active(snapshot, self._controller.tasks)], self._api.now_s)
         self._observer.undecodable(snapshot.undecodable)
         gaps = {f"{entry.resource} cannot be read: {entry.reason}" for entry in snapshot.skipped}
         gaps.add(missing_namespaces(self._settings.rescue, snapshot))  # they may be created later

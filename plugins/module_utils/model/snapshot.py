@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .api.device import DeviceClass
@@ -47,7 +47,7 @@ OwnerKey = tuple[str, str]
 
 
 class Indexes(t.NamedTuple):
-    """Nodes by name, pods by node and by their ``OwnerKey``, claims by namespace and name.
+    """Nodes by name, pods by node and by their ``OwnerKey``, claims by namespace and name. The node of pending pods is an empty text.
 
     A caller that keeps indexes between snapshots passes them, so that they are not built again. Their content must not change afterwards.
     """
@@ -144,6 +144,7 @@ class ClusterSnapshot:
         known = indexes if indexes is not None else Indexes.of(objects.nodes, self.pods, objects.claims)
         self.nodes = known.nodes
         self.pods_by_node = known.pods_by_node
+        self.pending_pods: Sequence[Pod] = known.pods_by_node.get("", ())
         self.pods_by_owner = known.pods_by_owner
         self.claims = known.claims
         self.all_replica_sets: tuple[Workload, ...] = tuple(objects.replica_sets)
@@ -345,9 +346,9 @@ def _of_owner(groups: dict[OwnerKey, list[T]], namespace: str, uid: str) -> list
     return [*groups.get((namespace, uid), ()), *groups.get(("", uid), ())]
 
 
-def node_name_of(pod: Pod) -> str | None:
-    """Return the name of the node that the pod is bound to, or None."""
-    return pod.spec.node_name or None
+def node_name_of(pod: Pod) -> str:
+    """Return the name of the node that the pod is bound to; empty for a pending pod."""
+    return pod.spec.node_name
 
 
 def owner_key(item: Pod | Workload) -> OwnerKey | None:

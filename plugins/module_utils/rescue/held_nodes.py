@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
@@ -36,18 +37,19 @@ class HeldNode(t.NamedTuple):
         return f"pod {self.pod_name}" if self.pod is not None else "a pod that is gone"
 
 
-def held_nodes(snapshot: ClusterSnapshot, *, without: Mapping[str, Hold]) -> dict[str, HeldNode]:
-    """Return the held nodes by name. ``without``: holds that do not count, by node name."""
+def held_nodes(snapshot: ClusterSnapshot, likely: Iterable[Pod] = (), *, without: Mapping[str, Hold]) -> dict[str, HeldNode]:
+    """Return the held nodes by name. ``likely``: pods that holds may be for. ``without``: holds that do not count, by node name."""
     holds = {name: hold for name, node in snapshot.nodes.items() if node.spec.taints and (hold := hold_on(node)) is not None}
     holds = {name: hold for name, hold in holds.items() if without.get(name) != hold}
-    pods = _by_hash(snapshot.pods, {hold.pod_hash for hold in holds.values()})
+    # The pods of most holds are among the first ones. The hash of 20,000 pods takes 30 ms.
+    pods = _by_hash(chain(likely, snapshot.pending_pods, snapshot.pods), {hold.pod_hash for hold in holds.values()})
     return {name: HeldNode(snapshot.nodes[name], hold, pods.get(hold.pod_hash)) for name, hold in holds.items()}
 
 
 def _by_hash(pods: Iterable[Pod], wanted: Collection[str]) -> dict[str, Pod]:
-    """Return the pods with these hashes. Pending pods are first, because the hash of 20,000 pods takes 30 ms."""
+    """Return the pods with these hashes."""
     found: dict[str, Pod] = {}
-    for pod in sorted(pods, key=lambda pod: bool(pod.spec.node_name)) if wanted else ():
+    for pod in pods if wanted else ():
         pod_hash = hash_of(pod)
         if pod_hash in wanted:
             found[pod_hash] = pod

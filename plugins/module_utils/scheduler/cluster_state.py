@@ -252,8 +252,7 @@ class _SnapshotState:
 
     def nominated(self) -> list[Pod]:
         if self._nominated is None:
-            pending = (pod for pod in self.snapshot.pods if pod.status.nominated_node_name and not pod.spec.node_name)
-            self._nominated = [pod for pod in pending if not pod.terminal]
+            self._nominated = [pod for pod in self.snapshot.pending_pods if pod.status.nominated_node_name and not pod.terminal]
         return self._nominated
 
     def affinity_terms(self) -> AffinityTermIndex:

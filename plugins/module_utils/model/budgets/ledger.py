@@ -16,7 +16,6 @@ from collections.abc import Hashable, Iterable
 
 from ..api.pod import Pod
 from ..api.policy import PodDisruptionBudget
-from ..caches import are_same_objects
 from ..messages import pluralize
 from ..reason import Reason
 from ..snapshot import ClusterSnapshot
@@ -32,6 +31,9 @@ BUDGETS_NOT_READABLE = "budgets_not_readable"
 
 BudgetKey = tuple[str, str]
 """Namespace and name."""
+
+SPECS, ANY_STATUS = "", "*"
+"""In place of a name: the specs of all budgets of the namespace, and the status of any of them."""
 
 
 class BudgetStatus(t.NamedTuple):
@@ -66,14 +68,26 @@ class PdbLedger:
         """The number of evictions that ``reserve`` has counted."""
         return sum(self._reserved.values())
 
-    def changed_since(self, earlier: PdbLedger) -> t.Optional[set[str]]:
-        """Return the namespaces in which the status of a pod may differ from the earlier ledger. Return None if it may be any namespace."""
+    def parts_of(self, pod: Pod, budget: t.Optional[BudgetKey]) -> Iterable[BudgetKey]:
+        """Return the parts of the budgets on which the status of the pod depends. ``budget``: that of its status."""
+        namespace = pod.metadata.namespace
+        counted = budget if budget is not None or pod.ready else (namespace, ANY_STATUS)
+        return ((namespace, SPECS),) if counted is None else ((namespace, SPECS), counted)
+
+    def changed_since(self, earlier: PdbLedger) -> t.Optional[set[BudgetKey]]:
+        """Return the parts of the budgets that may differ from the earlier ledger, as in ``parts_of``. Return None if all may differ."""
         mine, others = self._snapshot, earlier._snapshot
         if self._unread != earlier._unread or mine.undecodable_of(BUDGET_KIND) != others.undecodable_of(BUDGET_KIND):
             return None
         before, now = others.budgets_by_namespace, mine.budgets_by_namespace
-        changed = {name for name in before.keys() | now.keys() if not are_same_objects(before.get(name, ()), now.get(name, ()))}
-        return changed.union(namespace for namespace, _name in (*self._reserved, *earlier._reserved))
+        changed = {*self._reserved, *earlier._reserved}
+        for namespace in before.keys() | now.keys():
+            known, present = ({one.metadata.name: one for one in budgets.get(namespace, ())} for budgets in (before, now))
+            if {name: one.spec for name, one in known.items()} != {name: one.spec for name, one in present.items()}:
+                changed.add((namespace, SPECS))
+            else:
+                changed.update((namespace, name) for name, one in present.items() if one is not known[name])
+        return changed.union((namespace, ANY_STATUS) for namespace, _name in tuple(changed))
 
     def violation(self, pod: Pod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted now, not even alone. Return None if it may."""

@@ -288,4 +288,4 @@ class AttemptRecorder:
 
 
 def _pending(snapshot: ClusterSnapshot) -> set[str]:
-    return {pod.metadata.uid for pod in snapshot.pods if not pod.spec.node_name}
+    return {pod.metadata.uid for pod in snapshot.pending_pods}

@@ -138,11 +138,15 @@ class Decisions:
             task.restart_settling(now_at_s, self._options.settle_time_s)
 
     def _settling(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> t.Optional[Event]:
-        """Return the event while the scheduler has its settle time. The time restarts when a plan becomes possible."""
+        """Return the event while the scheduler has its settle time. The time restarts when a plan becomes possible.
+
+        After a wait for capacity that another pod has taken, a plan does not become possible but is possible again.
+        """
         possible = plan.status == PLANNED
         if possible and not task.was_possible and not self._dry_run:
             self.restart_settling(task, view.snapshot, view.now_at_s)
-        task.was_possible = possible
+        if plan.status != WAITING:
+            task.was_possible = possible
         if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
             return None
         task.needs_explanation = False

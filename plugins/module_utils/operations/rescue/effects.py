@@ -32,7 +32,6 @@ from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.held_nodes import HeldNode
 from ...rescue.hold_policy import hold_duration_s, hold_policy
-from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescuePlan, Victim
 from ...state.hold import Hold, hash_of
 from ...state.rescue_attempts import attempt_violation
@@ -334,10 +333,7 @@ class Effects:
             return True  # the watch does not show it yet
         self._lease.ensure_held()
         try:
-            # With hold none, several pods may be nominated at the same time. A failed attempt at one makes the scheduler try the others, so
-            # their nominations need no quick renewal.
-            alone = not tainted and self._options.hold != NONE
-            if self._nominator.nominate(pod, task.clearing.node) if alone else nominate(self._api, pod, task.clearing.node):
+            if self._nominator.nominate(pod, task.clearing.node):
                 task.clearing.nominated_version = version
                 return True
         except KubeError as error:

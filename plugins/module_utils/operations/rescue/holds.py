@@ -59,7 +59,7 @@ class Holds:
         """Release holds that are no longer needed. Return the holds of pods whose rescue no program continues, to be taken over."""
         self.expired, self.orphaned = [], []
         left, tries = [], view.may_write and view.now_at_s >= self._retry_at_s
-        for held in self.active(view.snapshot):
+        for held in self.active(view.snapshot, tasks):
             name, task = held.node.name, tasks.get(held.uid)
             if _has_expired(held, task, view):
                 if not (tries and self.release(held)):
@@ -71,14 +71,15 @@ class Holds:
                     self.orphaned.append(name)
         return left
 
-    def active(self, snapshot: ClusterSnapshot) -> list[HeldNode]:
+    def active(self, snapshot: ClusterSnapshot, tasks: Mapping[str, RescueTask]) -> list[HeldNode]:
         """Return the held nodes, without the holds that this program has released and that the watch still shows."""
         now_at_s = time.monotonic()
         self._released = {name: one for name, one in self._released.items() if now_at_s < one[1] + SHOWN_FOR_S}
         released = {name: hold for name, (hold, _at_s) in self._released.items()}
         known = self._active_cache
         if known is None or known[0] is not snapshot or known[1] != released:
-            known = self._active_cache = snapshot, released, list(held_nodes(snapshot, without=released).values())
+            held = held_nodes(snapshot, (task.pod for task in tasks.values()), without=released)
+            known = self._active_cache = snapshot, released, list(held.values())
         return known[2]
 
     def release(self, held: HeldNode, *, waits: bool = True) -> bool:

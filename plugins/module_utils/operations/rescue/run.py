@@ -363,7 +363,7 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
 
 def _release_nodes(controller: RescueController, request: RescueRequest, result: RescueResult) -> None:
     """Release all nodes. An error is in the result if a node was released before it. Raise KubeError otherwise."""
-    found = controller.holds.active(controller.environment.cache.snapshot())
+    found = controller.holds.active(controller.environment.cache.snapshot(), controller.tasks)
     try:
         if request.dry_run:
             for held in found:
@@ -391,7 +391,7 @@ def _release_all(controller: RescueController) -> None:
         raise RescueError(str(error)) from error
     finally:
         lease.release()
-    left = controller.holds.active(cache.snapshot())
+    left = controller.holds.active(cache.snapshot(), controller.tasks)
     if left:
         nodes = "; ".join(map(_held, left))
         raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")

@@ -91,7 +91,7 @@ class SchedulerHealth:
         bound_ago_s = self._cache.last_bound_s_ago(name)
         if bound_ago_s is not None and now_s - bound_ago_s > earliest_s:
             return True
-        waiting = (other for other in snapshot.pods if not other.spec.node_name and other.spec.scheduler_name == name)
+        waiting = (other for other in snapshot.pending_pods if other.spec.scheduler_name == name)
         if any((self._cache.unschedulable_since(other.metadata.uid) or 0.0) > earliest_s for other in waiting):
             return True
         return self._has_reported(pod, earliest_s)

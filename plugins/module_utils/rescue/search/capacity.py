@@ -38,7 +38,7 @@ class NodeCapacity(t.NamedTuple):
     """The most capacity that a node can have free: ``amounts`` by resource, in scheduler units, and ``pod_slots`` for pods.
 
     ``evictable``: the pods that may be evicted, the lowest priority first, and ``pods``: the same without budgets. ``info``: the node for
-    which this was computed. ``namespaces``: the namespaces whose budgets count.
+    which this was computed. ``budget_parts``: the parts of budgets that count, as in ``PdbLedger.parts_of``.
     """
 
     amounts: Mapping[str, int]
@@ -46,7 +46,7 @@ class NodeCapacity(t.NamedTuple):
     evictable: tuple[Evictable, ...]
     pods: tuple[Pod, ...]
     info: NodeInfo
-    namespaces: frozenset[str]
+    budget_parts: frozenset[BudgetKey]
 
     def has(self, asked: Requests) -> bool:
         """Return whether there may be enough capacity for a pod with these requests."""
@@ -76,10 +76,16 @@ class FreeableCapacity:
         by_node: dict[str, NodeCapacity] = {}
         for name in cluster_state.snapshot.nodes:
             info, capacity = cluster_state.info(name), known.get(name)
-            if capacity is None or capacity.info is not info or not capacity.namespaces.isdisjoint(changed or ()):
+            if capacity is None or capacity.info is not info or not capacity.budget_parts.isdisjoint(changed or ()):
                 capacity = self._capacity_of(info, budgets)
             by_node[name] = capacity
         self._updated_for, self._sorted, self.by_node = state, {}, by_node
+
+    def of(self, name: str, cluster_state: ClusterState, budgets: PdbLedger) -> NodeCapacity:
+        """Return the capacity of one node. It is computed again if the last update was for another state."""
+        if self._updated_for == (cluster_state, len(cluster_state.changes), budgets, budgets.reserved):
+            return self.by_node[name]
+        return self._capacity_of(cluster_state.info(name), budgets)
 
     def nodes_with_capacity(self, asked: Requests) -> list[str]:
         """Return the nodes that may have capacity for these requests, unordered."""
@@ -101,12 +107,12 @@ class FreeableCapacity:
         return self._sorted[resource]
 
     def _capacity_of(self, info: NodeInfo, budgets: PdbLedger) -> NodeCapacity:
-        namespaces: set[str] = set()
+        parts: set[BudgetKey] = set()
         evictable: list[Evictable] = []
         for node_pod in pods_of_node(info, self._options).evictable:
             if priority_violation(node_pod, self._preemptor) is None:
-                namespaces.add(node_pod.pod.metadata.namespace)
                 violation, budget = budgets.status(node_pod.pod, node_pod.budget_status_key)
+                parts.update(budgets.parts_of(node_pod.pod, budget))
                 if violation is None:
                     evictable.append((node_pod, budget))
         amounts = {name: offered - info.requested.get(name, 0) for name, offered in info.allocatable.items()}
@@ -116,7 +122,7 @@ class FreeableCapacity:
             amounts[name] = amounts.get(name, -info.requested.get(name, 0)) + self._together(freed, left)
         places = info.allowed_pods - len(info.pods) + self._together([(1, budget) for _node_pod, budget in evictable], left)
         pods = tuple([node_pod.pod for node_pod, _budget in evictable])
-        return NodeCapacity(amounts, places, tuple(evictable), pods, info, frozenset(namespaces))
+        return NodeCapacity(amounts, places, tuple(evictable), pods, info, frozenset(parts))
 
     def _together(self, freed: list[tuple[int, t.Optional[BudgetKey]]], left: DisruptionsLeft) -> int:
         """Return the largest amount that pods can free which may be evicted together. Budgets and ``max_victims`` limit their number.

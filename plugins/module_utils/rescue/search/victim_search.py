@@ -35,7 +35,7 @@ from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
 from ..plan import Choice, Victim
 from ..victims.node_pod import NodePod, Preemptor
-from .capacity import FreeableCapacity, PodDemand, Shortage
+from .capacity import FreeableCapacity, NodeCapacity, PodDemand, Shortage
 from .node_candidate import LowerBound, NodeCandidate, SearchContext
 
 MAX_CAPACITIES = 8
@@ -77,7 +77,6 @@ class VictimSearch:
         self._demand = PodDemand(pod, cluster_state, self.profiles)
         preemptor = preemptor_of(pod, options)
         self._capacity = self.capacities.get((preemptor, options), lambda: FreeableCapacity(preemptor, options))
-        self._capacity.update(cluster_state, budgets)
         self.context = SearchContext(pod, cluster_state, options, budgets, self.profiles)
         self.unknown = self.context.runner.unknown
         return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, self.context.costs.fits_elsewhere)
@@ -119,13 +118,14 @@ class VictimSearch:
         filter, host port or topology filter surely rejects it.
         """
         if node_names is not None and len(node_names) == 1:  # the node that is being cleared
-            capacities, requests = self._capacity.by_node, self._demand.requests
-            return [name for name in node_names if name in capacities and capacities[name].has(requests) and self._is_reachable(name)]
+            there = (name for name in node_names if name in self.cluster_state.snapshot.nodes)
+            return [name for name in there if self._capacity_on(name).has(self._demand.requests) and self._is_reachable(name)]
         wanted = None if node_names is None else set(node_names)
         return [name for name in self._all_reachable if wanted is None or name in wanted]
 
     @cached_property
     def _all_reachable(self) -> list[str]:
+        self._capacity.update(self.cluster_state, self.budgets)
         with_capacity = self._capacity.nodes_with_capacity(self._demand.requests)
         return [name for name in self.cluster_state.in_order(with_capacity) if self._is_reachable(name)]
 
@@ -133,9 +133,12 @@ class VictimSearch:
         closed = self.closed_on(name)
         if closed and closed is not NODE_NOT_READY:
             return False
-        capacity = self._capacity.by_node[name]
+        capacity = self._capacity_on(name)
         ports_stay_taken = self._demand.ports_stay_taken(capacity.info, capacity.pods)
         return not ports_stay_taken and not self.context.runner.always_rejects(name, capacity.pods)
+
+    def _capacity_on(self, name: str) -> NodeCapacity:
+        return self._capacity.of(name, self.cluster_state, self.budgets)
 
     def eviction_violation(self, victim: Pod) -> t.Optional[Reason]:
         """Return the reason why this pod may not be evicted. It is computed for the given object."""
@@ -157,7 +160,7 @@ class VictimSearch:
 
     def shortage_on(self, name: str) -> Shortage:
         """Return the missing capacity on the node, and the pods that may be evicted there."""
-        capacity = self._capacity.by_node[name]
+        capacity = self._capacity_on(name)
         return self._demand.shortage_on(capacity.info, self.eviction_filter.evictable_pods(capacity.evictable))
 
     def _choice(self, node_name: str, node_pods: Iterable[NodePod]) -> Choice:

@@ -52,8 +52,7 @@ class Filled(PodStore):
         ):
             expected: dict[str, set[str]] = {}
             for item in self.items():
-                if key(item):
-                    expected.setdefault(key(item), set()).add(item.metadata.name)
+                expected.setdefault(key(item), set()).add(item.metadata.name)
             assert {name: {p.metadata.name for p in group} for name, group in groups.lists.items()} == expected
             assert all(any(p is item for item in self.items()) for group in groups.lists.values() for p in group)
 

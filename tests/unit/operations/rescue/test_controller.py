@@ -306,12 +306,12 @@ def test_a_hold_that_is_there_again_counts_a_minute_after_its_release(monkeypatc
     on.controller.reconcile()
     (held,) = on.controller.holds_seen()
     before = copy.deepcopy(on.cluster.nodes)
-    assert on.controller.holds.release(held) and on.controller.holds.active(on.cluster.snapshot()) == []
+    assert on.controller.holds.release(held) and on.controller.holds.active(on.cluster.snapshot(), {}) == []
     on.cluster.nodes = before
-    assert on.controller.holds.active(on.cluster.snapshot()) == []
+    assert on.controller.holds.active(on.cluster.snapshot(), {}) == []
     after_s = time.monotonic() + holds.SHOWN_FOR_S
     monkeypatch.setattr(time, "monotonic", lambda: after_s)
-    assert [again.uid for again in on.controller.holds.active(on.cluster.snapshot())] == ["u-dns"]
+    assert [again.uid for again in on.controller.holds.active(on.cluster.snapshot(), {})] == ["u-dns"]
 
 
 @pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])

@@ -394,11 +394,9 @@ def test_the_step_of_the_rescue_reports_a_renewal_that_fails(error: KubeError) -
     assert any(str(error) in text for text in on.notes.errors)
 
 
-def test_beside_a_taint_the_step_of_the_rescue_nominates_again() -> None:
-    """Each failed attempt at one of several nominated pods makes the scheduler try the others: a faster renewal causes more attempts."""
+def test_beside_a_taint_it_is_nominated_again_as_quickly() -> None:
+    """Other critical pods tolerate the taint too."""
     on = one_rescue(tolerates=True)
     clear(on)
     on.controller.nominations.renew()
-    assert nominated(on) == ""
-    on.controller.reconcile()
     assert nominated(on) == "n"
