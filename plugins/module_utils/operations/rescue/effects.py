@@ -136,8 +136,9 @@ class Effects:
         if attempt is None or task.uid not in attempt.under_way:
             raise NotPossibleError
         self._read_uncertain(task, view)
-        ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
-        victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
+        ending = {pod.metadata.uid: pod for pod in view.snapshot.pods if pod.terminating}
+        # A recorded victim has only parts of its pod.
+        victims = [replace(victim, pod=ending[victim.pod.metadata.uid]) for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
         hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
         if node is None or hold_method is None or node.name in task.excluded_nodes:

@@ -197,9 +197,12 @@ def test_a_nomination_that_cannot_be_removed_at_the_end_is_reported() -> None:
     assert task.status == "failed" and any("still nominated for node n" in text for text in on.notes.errors)
 
 
-def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "second-scheduler"])
+def test_what_a_killed_run_leaves_behind_is_gone_on_with(scheduler: str) -> None:
     """The scheduler forgets the nomination while nobody is there."""
     on = without_toleration("n")
+    for item in on.cluster.pods.values():
+        item["spec"]["schedulerName"] = scheduler
     on.controller.reconcile()
     on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     on.controller.tasks.clear()
