@@ -33,6 +33,7 @@ from ...model.undecodable import UNDECODABLE
 from ...rescue.held_nodes import HeldNode
 from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescuePlan, Victim
+from ...rescue.terminating_pods import is_preempted
 from ...state.hold import Hold, hash_of
 from ...state.rescue_attempts import attempt_violation
 from .attempts import AttemptRecorder
@@ -306,9 +307,16 @@ class Effects:
             self._observer.on_hold(held)
 
     def _check_nomination(self, task: RescueTask, node_name: str, view: ReconcileView) -> None:
-        """Check by a dry run that the pod can be nominated, before any write."""
+        """Check by a dry run that the pod can be nominated, before any write.
+
+        A nomination for another node reserves nothing here. It is withdrawn, unless the scheduler has preempted pods there.
+        """
+        nominated = task.pod.status.nominated_node_name
         try:
-            if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
+            if nominated not in ("", node_name) and not self._dry_run and not any(map(is_preempted, view.pods_on(nominated))):
+                self._lease.ensure_held()
+                withdraw(self._api, task.pod.metadata, nominated)
+            elif nominated or nominate(self._api, task.pod, node_name, dry_run=True):
                 return
         except KubeError as error:
             if is_permission_error(error) or is_transient(error):

@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 
-from tests.unit.support.fakes import Scene, clear_nomination, full_nodes, node, nominated, pod, scene
+from tests.unit.support.fakes import Scene, again, clear_nomination, full_nodes, node, nominated, pod, scene
 
 NO_ROLE = ForbiddenError('pods "dns" is forbidden: User "me" cannot patch resource "pods/status"', status=403)
 TROUBLE = ApiError("etcd", status=500, reason="InternalError")
@@ -134,10 +134,26 @@ def test_a_nomination_whose_victims_hang_is_not_changed() -> None:
     on = without_toleration("n", "m")
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "m"
     on.cluster.pods["v-m"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    on.cluster.pods["v-m"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and nominated(on) == "m"
     on.controller.release_all_holds()
     assert nominated(on) == "m"
+
+
+def test_nomination_of_a_killed_run_for_another_node_is_withdrawn_before_anything_is_evicted() -> None:
+    on = without_toleration("n", "m")
+    on.cluster.refuse_eviction = lambda name, dry_run: BudgetError("not now", status=429) if name == "v-n" and not dry_run else None
+    on.controller.reconcile()
+    assert nominated(on) == "n" and on.cluster.evicted == []
+    on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+    other = again(on)
+    other.reconcile()
+    assert nominated(on) == "" and on.cluster.evicted == []
+    for task in other.tasks.values():
+        task.plan_at_s = 0.0
+    other.reconcile()
+    assert nominated(on) == "m" and on.cluster.evicted == ["v-m"]
 
 
 def test_a_pod_that_is_bound_meanwhile_is_not_nominated() -> None:
