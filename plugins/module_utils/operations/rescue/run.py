@@ -220,9 +220,9 @@ def _can_begin_one(controller: RescueController, waiting: list[RescueTask]) -> b
 
 
 def _can_begin(task: RescueTask) -> bool:
-    """Return whether this run can still begin the rescue: evictions are due, or only the settle time or the Lease is missing."""
+    """Return whether this run can begin or continue the rescue: evictions are due, or only the settle time or the Lease is missing."""
     code = task.reason.code if task.reason is not None else ""
-    if task.uncertain_evictions:
+    if task.uncertain_evictions or task.may_be_resumed:
         return True
     if task.is_clearing:
         return task.status != WAITING and code != QUEUED

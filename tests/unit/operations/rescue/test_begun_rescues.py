@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 
-from tests.unit.support.fakes import Scene, again, key_of, node, pod, run_on, scene
+from tests.unit.support.fakes import Scene, again, clear_nomination, full_nodes, key_of, node, nominated, pod, run_on, scene
 
 DNS = key_of(pod("dns", "500m"))
 
@@ -44,6 +44,16 @@ def test_the_next_program_completes_a_begun_rescue_and_releases_the_node() -> No
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     other.reconcile()
     assert on.cluster.held == [] and on.attempts.kept[DNS].under_way == {} and list(on.attempts.kept[DNS].rescued) == ["u-dns"]
+
+
+def test_the_next_run_that_does_not_wait_nominates_the_pod_of_a_begun_rescue_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = full_nodes("n", tolerates=False)
+    begin(on)
+    on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    clear_nomination(on)
+    monkeypatch.setattr(on.lease, "acquire", lambda _timeout_s: vars(on.lease).update(held=True, holder="next") or True)
+    row = begin(on._replace(controller=again(on)))["dns"]
+    assert row["reason"] == "rescue_begun" and nominated(on) == "n" and on.cluster.evicted == ["v-n"]
 
 
 def test_the_next_program_releases_the_node_of_a_pod_that_was_bound_meanwhile() -> None:

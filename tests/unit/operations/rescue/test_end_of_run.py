@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 
 def task(status: str = WAITING, **facts: t.Any) -> SimpleNamespace:
     unfinished: dict[str, t.Any] = {"is_finished": False, "is_clearing": False, "uncertain_evictions": {}, "evicted": [], "uid": "u"}
-    return SimpleNamespace(**{**unfinished, "status": status, "reason": None, "settles_at_s": 0.0, **facts})
+    return SimpleNamespace(**{**unfinished, "may_be_resumed": False, "status": status, "reason": None, "settles_at_s": 0.0, **facts})
 
 
 POSSIBLE = task(PLANNED)
