@@ -29,6 +29,8 @@ Json = dict[str, t.Any]
 JsonPatch = list[Json]
 """An RFC 6902 JSON patch."""
 
+MAX_OWNER_LENGTH = 128
+"""Characters of the owner's kind and name. Tenants choose these names, and their length is not limited."""
 _ANNOTATIONS = "/metadata/annotations"
 _HOLD_ANNOTATION_PATH = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
 _TAINTS = "/spec/taints"
@@ -90,7 +92,7 @@ def is_foreign_taint(taint: Taint, key: str) -> bool:
 def hold_note(pod: Pod, hold: Hold, *, writer: str, since_s: float) -> str:
     """Return the text of the annotation."""
     owner = pod.metadata.controller
-    by = f"{owner.kind} {owner.name}" if owner is not None else ""
+    by = f"{owner.kind} {owner.name}"[:MAX_OWNER_LENGTH] if owner is not None else ""
     note = {"pod": pod.metadata.full_name, "owner": by, "since": format_time(since_s), "deadline": hold.deadline, "writer": writer}
     return encode_json(note).decode()
 

@@ -80,6 +80,12 @@ def test_a_hold_is_put_beside_everything_and_removed_alone(before: Json) -> None
     assert released["metadata"].get("annotations") in (before["metadata"].get("annotations"), {})
 
 
+def test_an_owner_with_a_long_name_makes_no_long_annotation() -> None:
+    """The API limits all annotations of a node together."""
+    pod = pending(owner="x" * 300_000)
+    assert len(hold_note(pod, hold(), writer="w", since_s=NOW)) < 1000
+
+
 def test_a_change_of_the_taints_meanwhile_fails_the_patch() -> None:
     before = document([OTHER])
     operations = hold_patch(before, hold(), "")
