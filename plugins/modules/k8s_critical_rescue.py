@@ -327,7 +327,7 @@ released:
       description: Its name.
       type: str
     pod:
-      description: Namespace and name of the pod that it was held for.
+      description: Namespace and name of the pod that it was held for. Empty if that pod does not exist any more.
       type: str
   sample: [{node: worker-2, pod: kube-system/metrics-server-6d94bc8694-9qkrs}]
 skipped_objects:

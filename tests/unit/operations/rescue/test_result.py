@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
 
 from tests.unit.state.test_hold import applied
 from tests.unit.support.cluster import struct
-from tests.unit.support.fakes import Scene, node, pod, scene
+from tests.unit.support.fakes import Scene, again, full_nodes, node, pod, scene
 
 Json = dict[str, t.Any]
 
@@ -69,3 +69,13 @@ def test_diff_of_a_hold_is_the_change_of_its_patch(held: bool) -> None:
         document["spec"]["taints"] = after["spec"]["taints"]
     assert diff_of(document, is_release=False) == (free, after)
     assert diff_of(document, is_release=True) == (after, free)
+
+
+@pytest.mark.parametrize(("killed", "name"), [(False, "kube-system/dns"), (True, "")])
+def test_released_node_of_a_pod_that_was_deleted_names_the_pod_if_it_is_known(killed: bool, name: str) -> None:
+    result: t.Any = RescueResult()
+    on = full_nodes("n", notes=result)
+    on.controller.reconcile()
+    del on.cluster.pods["dns"]
+    (again(on) if killed else on.controller).reconcile()
+    assert on.cluster.held == [] and rescue_result(result, named=False)["released"] == [{"node": "n", "pod": name}]
