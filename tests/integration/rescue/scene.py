@@ -5,9 +5,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import secrets
 from collections.abc import Iterator
 from typing import Any
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import Hold, hash_of, taint_json
 
 from lab.cluster import Cluster
 from lab.scenario import NodeGroup, Scenario
@@ -90,6 +95,12 @@ class Scene:
             if text is not None or any(taint["key"] == HOLD_KEY for taint in node["spec"].get("taints") or ()):
                 found.append(name)
         return found
+
+    def hold(self, node: str, pod: str, *, deadline_s: int, namespace: str = SYSTEM) -> None:
+        """Replace the taints of the node by the taint of a hold for the pod."""
+        found = decode_json(Pod, json.dumps(self.cluster.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")))
+        taint = Hold(HOLD_KEY, hash_of(found), deadline_s).taint
+        self.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"taints": [taint_json(taint)]}})
 
     def stop_kubelet(self, name: str) -> None:
         """Make the node NotReady. Its pods do not end any more."""

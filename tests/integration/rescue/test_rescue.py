@@ -237,7 +237,7 @@ def test_other_taints_survive_a_hold(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes(taints=(other,))
     scene.occupant("web", node, cpu="800m")
     assert rescues.one(scene.critical("dns"))["status"] == "rescued"
-    assert scene.taints(node) == [other] and "kube-scheduling.onprem/hold" not in scene.node(node)["metadata"].get("annotations", {})
+    assert scene.taints(node) == [other] and scene.held() == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -16,8 +15,7 @@ from lab.cluster import Cluster
 from tests.integration.modules.module_process import COLLECTIONS
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import Scene
-from tests.integration.rescue.test_interrupted import attempts, forget_lease
-from tests.integration.rescuer.conftest import Start
+from tests.integration.rescue.test_interrupted import forget_lease
 from tests.integration.workloads import wait_until
 
 pytestmark = pytest.mark.never_repeated
@@ -87,7 +85,7 @@ def test_the_next_program_ends_the_rescue_of_a_rescuer_that_was_killed_after_any
     rescues.run(label_selector=f"scene={scene.id}")
     assert scene.bound_to(pod) == node, writes
     assert len(scene.evictions()) == 2 and len(set(scene.evictions())) == 2, writes
-    assert scene.held() == [] and f"hold.{node}" not in attempts(cluster), writes
+    assert scene.held() == [], writes
 
 
 def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, cluster: Cluster, tmp_path: Path) -> None:
@@ -97,35 +95,3 @@ def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, 
     assert not killed and 0 < len(writes.split(" | ")) < max(STEPS), writes
     kinds = ["merge_patch configmaps", "json_patch nodes", "evict", "create_event", "json_patch pods/status"]
     assert [kind for kind in kinds if kind not in writes] == []
-
-
-def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: Cluster, rescues: Rescues, daemons: Start) -> None:
-    """A run was killed, a user has removed the annotation of a node with the taint, and the pod is deleted."""
-    (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=60)
-    pod = scene.critical("dns")
-    process = rescues.start(name=pod, grace_period=60)
-    wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": None}}})
-    follower = daemons()
-    wait_until(lambda: follower.metric("holds") == 1, what="the metric")
-    assert not follower.leads and follower.metric("unproven_hold_annotations") == 0
-    scene.api.request("DELETE", f"/api/v1/namespaces/kube-system/pods/{pod}", {"gracePeriodSeconds": 0})
-    forget_lease(cluster)
-    wait_until(lambda: scene.held() == [], what=lambda: f"a free node; {follower.log.read_text()}")
-    wait_until(lambda: follower.metric("holds") == 0, what="the metric")
-    assert f"hold.{node}" not in attempts(cluster)
-
-
-def test_a_forged_mark_is_counted_and_logged_once(scene: Scene, daemons: Start) -> None:
-    daemon = daemons("--housekeeping-interval=1s")
-    (node,) = scene.nodes()
-    hold = {"key": "", "value": "", "namespace": "kube-system", "pod": "x", "uid": "x", "owner": "", "writer": "x"}
-    text = json.dumps({**hold, "deadline": "2020-01-01T00:00:00Z"})
-    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": text}}})
-    wait_until(lambda: daemon.metric("unproven_hold_annotations") == 1, what=lambda: f"the metric; {daemon.log.read_text()}")
-    pod = scene.critical("dns", cpu="100m", wait=False)
-    wait_until(lambda: scene.bound_to(pod) == node, what="some more checks")
-    assert len(daemon.said(f"node {node} has an annotation")) == 1 and daemon.metric("holds") == 0

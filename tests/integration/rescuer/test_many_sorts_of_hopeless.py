@@ -19,6 +19,7 @@ from tests.bench.rescue.clusters import fill, names_of, workers
 from tests.bench.rescue.crowd import priority_classes
 from tests.bench.rescue.hopeless_pods import SORTS, crowds, hopeless, possible
 from tests.integration.modules.module_process import COLLECTIONS
+from tests.integration.rescue.scene import HOLD_KEY
 from tests.integration.rescuer.daemons import Daemon
 from tests.integration.workloads import wait_until
 
@@ -45,9 +46,9 @@ def slow(planner, pod, facts, **how):
     time.sleep(0.2)
     return judge(planner, pod, facts, **how)
 
-def releasing(holds, node, *args, **how):
-    written.write("released " + node.name + "\\n")
-    return give_back(holds, node, *args, **how)
+def releasing(holds, held, *args, **how):
+    written.write("released " + held.node.name + "\\n")
+    return give_back(holds, held, *args, **how)
 
 def seeing(rescuer, snapshot, *args):
     for pod in snapshot.pods:
@@ -164,5 +165,4 @@ def _node_of(cluster: Cluster, name: str) -> str:
 
 def _held(cluster: Cluster) -> list[str]:
     nodes = cluster.get("/api/v1/nodes")["items"]
-    held = [node for node in nodes if "kube-scheduling.onprem/hold" in (node["metadata"].get("annotations") or {})]
-    return [node["metadata"]["name"] for node in held]
+    return [node["metadata"]["name"] for node in nodes if any(taint["key"] == HOLD_KEY for taint in node["spec"].get("taints") or ())]

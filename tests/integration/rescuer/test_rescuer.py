@@ -137,6 +137,18 @@ def test_a_replica_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(sce
     assert follower.metric("evictions_total") == 0
 
 
+def test_hold_after_its_deadline_is_counted_and_the_leader_removes_it(scene: Scene, daemons: Start) -> None:
+    (node,) = scene.nodes(cpu="100m")
+    deadline_s = int(time.time()) - 1000
+    scene.hold(node, scene.critical("dns"), deadline_s=deadline_s)
+    watching = daemons("--dry-run")
+    assert watching.metric("holds") == 1
+    assert abs(time.time() - deadline_s - watching.metric("hold_overdue_seconds")) < 10
+    daemons()
+    wait_free(scene)
+    wait_until(lambda: watching.metric("holds") == watching.metric("hold_overdue_seconds") == 0, what="the metrics")
+
+
 def test_a_stop_finishes_what_is_under_way(scene: Scene, cluster: Cluster, daemons: Start) -> None:
     daemon = daemons("--stop-timeout=120s", LONG)
     node = full_node(scene, grace=LONG_S)

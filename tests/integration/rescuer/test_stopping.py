@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -15,39 +14,25 @@ import pytest
 from lab.cluster import Cluster
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
 from tests.integration.rescue.rescues import Rescues
-from tests.integration.rescue.scene import ATTEMPTS, HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene
-from tests.integration.rescue.test_forged_annotations import hash_of
-from tests.integration.rescue.test_interrupted import attempts
+from tests.integration.rescue.scene import Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.test_rescuer import LONG, LONG_S, full_node
 from tests.integration.wire import Wire, wire
 from tests.integration.workloads import wait_until
 
 
-def hold_of_another_program(scene: Scene, cluster: Cluster) -> str:
+def hold_of_another_program(scene: Scene) -> str:
     """A node that is held for a pending pod of a namespace that this rescuer does not serve."""
     (node,) = scene.nodes(cpu="100m")
-    pod = "other"
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "4"}}}
     spec = {"containers": [container], "nodeSelector": {"kubernetes.io/hostname": node}}
-    made = scene.api.post(f"/api/v1/namespaces/{scene.namespace}/pods", {"metadata": {"name": pod}, "spec": spec})
-    value = hash_of(pod, made["metadata"]["uid"], scene.namespace)
-    fields = {"key": HOLD_KEY, "value": value, "namespace": scene.namespace, "pod": pod, "uid": made["metadata"]["uid"]}
-    hold = {**fields, "owner": "", "deadline": "2199-01-01T00:00:00Z", "writer": "another"}
-    record = {"node": node, "node_uid": scene.node(node)["metadata"]["uid"], "hold": hold}
-    metadata = {"name": "kube-scheduling-rescue", "namespace": SYSTEM}
-    data = {f"hold.{node}": json.dumps(record)}
-    if cluster.api.find(ATTEMPTS) is None:
-        cluster.api.post(ATTEMPTS.rpartition("/")[0], {"metadata": metadata})
-    scene.api.merge_patch(ATTEMPTS, {"data": data})
-    taint = {"key": HOLD_KEY, "value": value, "effect": "NoSchedule"}
-    patch = {"metadata": {"annotations": {HOLD_ANNOTATION: json.dumps(hold)}}, "spec": {"taints": [taint]}}
-    scene.api.merge_patch(f"/api/v1/nodes/{node}", patch)
+    scene.api.post(f"/api/v1/namespaces/{scene.namespace}/pods", {"metadata": {"name": "other"}, "spec": spec})
+    scene.hold(node, "other", deadline_s=2_000_000_000, namespace=scene.namespace)
     return node
 
 
-def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, cluster: Cluster, daemons: Start, rescues: Rescues) -> None:
-    others = hold_of_another_program(scene, cluster)
+def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, daemons: Start, rescues: Rescues) -> None:
+    others = hold_of_another_program(scene)
     daemon = daemons("--stop-timeout=1s", LONG)
     wait_until(lambda: daemon.leads, what="a leader")
     own = full_node(scene, grace=LONG_S)
@@ -55,8 +40,7 @@ def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, cluster: Cl
     wait_until(lambda: daemon.said("pod evicted"), what="an eviction")
     assert sorted(scene.held()) == sorted([own, others])
     assert daemon.stop() == 0
-    assert scene.held() == [others] and f"hold.{others}" in attempts(cluster) and f"hold.{own}" not in attempts(cluster)
-    assert scene.nominated(pod) == ""
+    assert scene.held() == [others] and scene.nominated(pod) == ""
     assert [entry["node"] for entry in rescues.run(state="released")["released"]] == [others] and scene.held() == []
 
 
