@@ -153,7 +153,6 @@ CORE: dict[str, tuple[str, ...]] = {
         "rescuer/test_rescuer.py::test_a_pod_is_rescued_and_everything_is_counted",
         "rescuer/test_rescuer.py::test_a_stop_finishes_what_is_under_way",
         "rescuer/test_broken.py",
-        "rescuer/test_killed.py::test_an_orphan_taint_counts_as_a_hold_and_is_removed",
     ),
 }
 
