@@ -7,8 +7,8 @@ cluster makes the scheduler try the pod. After a failed attempt it clears the no
 no other pod ends. ``operations/rescue/nomination_alone.py`` has the order of such rescues and the renewal of their nominations.
 
 On 300 random clusters with other pods that arrive and end, 383 of 471 critical pods without the toleration were bound, and 13 of 382
-cleared nodes were lost. Without the queue and the renewal (``hold: none``), 448 were bound, with 200 of 644 evictions in vain. A refusal
-binds none.
+cleared nodes were lost. Without the queue and the renewal (``hold: none``), 448 were bound, with 200 of 644 evictions without effect. A
+refusal binds none.
 
 Two other ways are not used. A program could add the toleration to the pod, but the verb patch on pods of kube-system can replace images. A
 taint without a toleration could be removed when the victim has ended, but a program that is killed before leaves the pod without a node.
