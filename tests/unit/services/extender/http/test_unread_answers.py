@@ -54,7 +54,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 def waiting_bytes(server: Running) -> int:
-    return sum(one.waiting_bytes for one in server.main._limits.connections)
+    return sum(one.waiting_bytes for one in list(server.main._limits.connections))
 
 
 def test_a_client_that_reads_nothing_is_disconnected_and_one_that_reads_slowly_is_not(
@@ -109,7 +109,7 @@ def test_nothing_is_read_from_a_client_that_does_not_read_its_answer(contexts: t
         wait_until(lambda: waiting_bytes(server) > 10 * MB)
         with pytest.raises(TimeoutError):
             client.sendall(HEAD % (20 * MB) + b" " * 20 * MB)
-        readers = [one._reader for one in server.main._limits.connections]
+        readers = [one._reader for one in list(server.main._limits.connections)]
         assert sum(reader._body_bytes + sum(len(request.body) for request in reader.unanswered) for reader in readers) < MB
         for _ in range(2):
             assert len(receive(reading)[1]) == 10 * MB
@@ -126,7 +126,7 @@ def test_small_requests_that_are_sent_together_are_not_all_kept() -> None:
     with running() as server, server.connect() as client:
         server.client.app._status_api._handlers["/status"] = slow
         client.sendall(b"GET /status HTTP/1.1\r\n\r\n" + b"GET /healthz HTTP/1.1\r\n\r\n" * 1000)
-        wait_until(lambda: any(one._unanswered for one in server.main._limits.connections))
+        wait_until(lambda: any(one._unanswered for one in list(server.main._limits.connections)))
         (one,) = server.main._limits.connections
         assert len(one._unanswered) == connection.MOST_PIPELINED
         handled.set()
